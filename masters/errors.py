@@ -130,7 +130,9 @@ class CannotLogTable(SnaptideError):
         "Create the log on an ordinary or partitioned table of yours. If the key's "
         "type has no operator = that pairs rows, create it WITH ROWID (--with-rowid). "
         "If the table is UNLOGGED, run ALTER TABLE ... SET LOGGED. If it is the base "
-        "table of a snapshot, create other snapshots from that snapshot's master."
+        "table of a snapshot, create other snapshots from that snapshot's master. If a "
+        "collation is not deterministic, give the column another one, or its table a "
+        "unique index on an expression instead, such as lower(column)."
     )
 
 

@@ -17,6 +17,8 @@ from sqlalchemy import (
     TextClause,
     and_,
     cast,
+    func,
+    literal_column,
     or_,
     text,
 )
@@ -40,6 +42,9 @@ _EXACT = {
     "timestamp without time zone",
     "timestamp with time zone",
 }
+
+#: Values of these types can be equal although they are printed in different ways.
+_HASHED = {"interval", "jsonb"}
 
 _DIGITS = re.compile(r"^numeric\(\d+,(-?\d+)\)")
 _MOST_DIGITS = 1000
@@ -82,6 +87,10 @@ class Column:
     equality: str | None
     #: Rows can be paired by values of this type.
     pairable: bool
+    #: PostgreSQL has a hash of 64 bits for values of this type.
+    hashable: bool = True
+    #: False if its collation treats different texts as equal.
+    deterministic: bool = True
     #: A change of its value changes other rows, by a foreign key's ON UPDATE.
     followed: bool = False
 
@@ -120,6 +129,39 @@ class Column:
         if self.exact:
             return old.is_not_distinct_from(new)
         return as_record(old).bool_op("*=")(as_record(new))
+
+    def alike(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """A value such that equal ones have one text, by the equality of the column.
+
+        A reference and its key may have several types: of those that can be mixed, the
+        text stays what it is.
+        """
+        kind = self.recorded.partition("(")[0]
+        if kind == "numeric":
+            return func.trim_scale(value)
+        if kind in ("real", "double precision"):  # -0 equals 0
+            return value + cast(literal_column("0"), NativeType(kind))
+        if kind.rpartition(".")[2] == "citext":
+            return func.lower(value)
+        if (
+            not self.deterministic
+            or kind in _HASHED
+            or (self.equality and self.hashable)
+        ):
+            return self._hash(value)
+        # As text it has no padding.
+        return cast(value, Text) if kind == "character" else value
+
+    def _hash(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """A hash that equal values share; two seeds make chance collisions unlikely."""
+        if self.collation is not None:  # a work table's column has none
+            value = value.op("COLLATE")(literal_column(self.collation))
+        record = func.row(value)
+        return func.concat_ws(
+            " ",
+            func.hash_record_extended(record, literal_column("0")),
+            func.hash_record_extended(record, literal_column("1")),
+        )
 
     @property
     def exact(self) -> bool:

@@ -240,7 +240,8 @@ class UnusableTable(SnapshotRefused):
         "The master must be an ordinary or partitioned table, neither UNLOGGED nor "
         "TEMPORARY. If it is the base table of a snapshot, use that snapshot's master "
         "instead. If it has a rule (CREATE RULE ... DO INSTEAD), make that a trigger, "
-        "or make a read-only snapshot."
+        "or make a read-only snapshot. The collations of keys, unique values and "
+        "foreign keys must be deterministic."
     )
 
 

@@ -235,7 +235,7 @@ def given(staged: Staged, named: str, columns: Sequence[str]) -> ColumnElement[A
     missing = [value.is_(None) for value in new]
     kept = and_(sa.not_(staged.kind("I", "R")), _same(staged, columns, old, new))
     gone = staged.kind("D", "N", "A")
-    entry = text_of(named, _alike(staged, columns, new))
+    entry = text_of(named, alike(staged.table, columns, new))
     return case((or_(*missing, kept, gone), sa.null()), else_=entry)
 
 
@@ -249,7 +249,7 @@ def _keys(
         values = [side(name) for name in columns]
         missing = [value.is_(None) for value in values]
         same = [_same(staged, columns, values, other) for other in before]
-        entry = text_of(named, _alike(staged, columns, values))
+        entry = text_of(named, alike(staged.table, columns, values))
         yield case((or_(*missing, *same), sa.null()), else_=entry)
         before.append(values)
 
@@ -279,24 +279,14 @@ def whole(staged: Staged, how: str) -> tuple[ColumnElement[str], ColumnElement[A
     return literal(how), case((present, entry))
 
 
-def _alike(
-    staged: Staged, columns: Sequence[str], values: Sequence[ColumnElement[Any]]
+def alike(
+    table: Table, columns: Sequence[str], values: Sequence[ColumnElement[Any]]
 ) -> list[ColumnElement[Any]]:
     """Values such that equal ones have one text, in a key and in references to it."""
     return [
-        plain(staged.table.column(name).recorded, value)
+        table.column(name).alike(value)
         for name, value in zip(columns, values, strict=True)
     ]
-
-
-def plain(type_: str, value: ColumnElement[Any]) -> ColumnElement[Any]:
-    """A value of a type, such that equal values have one text."""
-    kind = type_.partition("(")[0]
-    if kind == "numeric":
-        return func.trim_scale(value)
-    if kind == "character":  # as text it has no padding
-        return cast(value, Text)
-    return func.lower(value) if kind.rpartition(".")[2] == "citext" else value
 
 
 def text_of(named: str, values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:

@@ -156,10 +156,7 @@ def _parts(
 
     def image(side: str, named: str, columns: Sequence[str]) -> ColumnElement[Any]:
         values = [calls.c[f"{side}{places[name]}"] for name in columns]
-        alike = [
-            footprint.plain(table.column(name).recorded, value)
-            for name, value in zip(columns, values, strict=True)
-        ]
+        alike = footprint.alike(table, columns, values)
         missing = or_(*(value.is_(None) for value in values))
         return case((missing, None), else_=footprint.text_of(named, alike))
 

@@ -29,7 +29,8 @@ from deferred.batches.shipping import Shipment
 from deferred.catalog import delivery
 from deferred.queues.queue import Queue
 from sites.staged import Staged
-from sites.values import each_of
+from sites.table import Table
+from sites.values import each_of, unsized
 
 
 def last_shared(shipment: Shipment, after: int, most: int) -> dict[int, int]:
@@ -108,18 +109,37 @@ def _parts(
     """Rows, unique values and parents in the images of a call; NULL if it has none."""
     table, carried = staged.table, staged.columns
     for named, columns in footprint.own_keys(table, staged.identity, carried):
-        for entry in _values(queue, calls, named, columns):
+        for entry in _values(queue, table, calls, named, columns):
             yield sa.true(), entry
     for named, columns in footprint.parent_keys(table, carried):
-        for entry in _values(queue, calls, named, columns):
+        for entry in _values(queue, table, calls, named, columns):
             yield sa.false(), entry
 
 
 def _values(
-    queue: Queue, calls: sa.TableClause, named: str, columns: Sequence[str]
+    queue: Queue,
+    table: Table,
+    calls: sa.TableClause,
+    named: str,
+    columns: Sequence[str],
 ) -> Iterator[ColumnElement[str]]:
     """The values of these columns in the old and in the new image, as text."""
+    same = _of_same_types(queue, table)
     for side in "on":
         values = [calls.c[f"{side}{queue.columns.index(c) + 1}"] for c in columns]
-        text = footprint.text_of(named, values)
+        alike = [
+            table.column(name).alike(value) if name in same else value
+            for name, value in zip(columns, values, strict=True)
+        ]
+        text = footprint.text_of(named, alike)
         yield case((or_(*(value.is_(None) for value in values)), None), else_=text)
+
+
+def _of_same_types(queue: Queue, table: Table) -> set[str]:
+    """The columns that have the same types here and at the destination, or users'."""
+    return {
+        name
+        for name, type_ in zip(queue.columns, queue.types, strict=True)
+        if unsized(type_ or "") == unsized((there := table.column(name)).recorded)
+        or (type_ is None and "." in there.type)
+    }

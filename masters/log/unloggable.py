@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from sites import QualifiedName
+from sites import QualifiedName, references
 from sites.table import Table
 
 #: A table, its partitions and children, and what is wrong with one of them.
@@ -37,7 +37,7 @@ def why_unloggable(connection: Connection, table: Table) -> str | None:
     """
     found = connection.execute(_PARTS, {"oid": table.oid}).one_or_none()
     if found is None:
-        return None
+        return _why_unequal(connection, table)
     part = QualifiedName(found.schema, found.name)
     if found.of_name is not None:
         snapshot = QualifiedName(found.of_schema, found.of_name)
@@ -50,3 +50,21 @@ def why_unloggable(connection: Connection, table: Table) -> str | None:
         f"{part} is {kind}: a crash of the server would remove its rows without a "
         "record"
     )
+
+
+def _why_unequal(connection: Connection, table: Table) -> str | None:
+    """Why equal values of keys may differ; None if they do not.
+
+    A change of one spelling would not be known to concern the row of another.
+    """
+    keys = [one.columns for one in table.uniques]
+    keys += [one.columns for one in table.foreign_keys]
+    compared = references.referred(connection, table).union(*keys)
+    for column in table.columns:
+        if not column.deterministic and column.name in compared:
+            return (
+                f"Column {column.name} of {table.qualified} belongs to a key, a unique "
+                "value or a foreign key, and its collation is not deterministic: it "
+                "treats different texts as equal"
+            )
+    return None

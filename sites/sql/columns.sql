@@ -1,7 +1,7 @@
 -- Columns of a table, in their order, with what Snaptide must know of each.
 -- For a domain, all of this is about its base type. "comparable": IS DISTINCT FROM works
 -- on it; "equality": its operator, if an extension or a user made it; "pairable": a FULL
--- JOIN can pair rows by it; "followed": a foreign key's ON UPDATE changes rows of other
+-- JOIN can pair rows by it; "hashable": its values have hashes of 64 bits; "followed": a foreign key's ON UPDATE changes rows of other
 -- tables when it changes; it may refer to a partition.
 WITH RECURSIVE base AS (
     SELECT a.attnum, t.oid, t.typtype, t.typbasetype, t.typtypmod,
@@ -32,11 +32,16 @@ SELECT a.attname AS name,
        a.attidentity AS identity,
        CASE WHEN co.collname IS NOT NULL AND a.attcollation <> ty.typcollation
             THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END AS collation,
+       COALESCE(co.collisdeterministic, true) AS deterministic,
        COALESCE(e.nspname = 'pg_catalog', b.typtype IN ('e', 'r', 'm')
                 OR format_type(b.oid, NULL) = 'character varying') AS comparable,
        CASE WHEN e.nspname <> 'pg_catalog'
             THEN quote_ident(e.nspname) || '.' || e.oprname END AS equality,
        COALESCE(e.pairable, true) AS pairable,
+       EXISTS (SELECT FROM pg_opclass h
+               JOIN pg_amproc f ON f.amprocfamily = h.opcfamily AND f.amprocnum = 2
+                    AND (f.amproclefttype, f.amprocrighttype) = (h.opcintype, h.opcintype)
+               WHERE h.opcintype = b.oid AND h.opcdefault AND h.opcmethod = 405) AS hashable,
        a.attname = ANY (ARRAY(
            SELECT p.attname FROM pg_constraint f CROSS JOIN unnest(f.confkey) k(attnum)
            JOIN pg_attribute p ON (p.attrelid, p.attnum) = (f.confrelid, k.attnum)

@@ -69,7 +69,8 @@ def _of_kind(
     if reason is not None:
         todo = (
             "ALTER TABLE ... SET LOGGED; or remove that part (DETACH PARTITION, NO "
-            "INHERIT), and create snapshots of it from its own master"
+            "INHERIT), and create snapshots of it from its own master; or give the "
+            "column a deterministic collation"
         )
         yield _finding(site, name, f"{reason}.", todo)
 

@@ -27,6 +27,8 @@ CREATE FUNCTION code_gt(a code, b code) RETURNS bool LANGUAGE sql IMMUTABLE STRI
     AS $$ SELECT lower((a).v) > lower((b).v) $$;
 CREATE FUNCTION code_hash(a code) RETURNS int LANGUAGE sql IMMUTABLE STRICT
     AS $$ SELECT hashtext(lower((a).v)) $$;
+CREATE FUNCTION code_hash(a code, seed bigint) RETURNS bigint LANGUAGE sql IMMUTABLE
+    STRICT AS $$ SELECT hashtextextended(lower((a).v), seed) $$;
 CREATE OPERATOR < (LEFTARG = code, RIGHTARG = code, FUNCTION = code_lt);
 CREATE OPERATOR <= (LEFTARG = code, RIGHTARG = code, FUNCTION = code_le);
 CREATE OPERATOR = (LEFTARG = code, RIGHTARG = code, FUNCTION = code_eq, MERGES, HASHES);
@@ -36,7 +38,7 @@ CREATE OPERATOR CLASS code_ops DEFAULT FOR TYPE code USING btree AS
     OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
     FUNCTION 1 code_cmp(code, code);
 CREATE OPERATOR CLASS code_hash_ops DEFAULT FOR TYPE code USING hash AS
-    OPERATOR 1 =, FUNCTION 1 code_hash(code)
+    OPERATOR 1 =, FUNCTION 1 code_hash(code), FUNCTION 2 code_hash(code, bigint)
 """
 
 
