@@ -14,7 +14,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 from snapshots.check.listed import cut
 from snapshots.check.report import Reason
-from snaptide.cli.check_shown import more_of, said_of
+from snaptide.check_words import MEANING, said_of
+from snaptide.cli.check_shown import more_of
 from snaptide.errors import BadArgument
 from snaptide.units import duration
 
@@ -34,18 +35,6 @@ tr.unexplained td { background: #fde8e8; }
 """
 #: The page runs nothing and loads nothing, whatever a value says.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-
-_MEANING = {
-    Reason.REFUSED: "A trigger, constraint or policy of the site refuses the row.",
-    Reason.PENDING: "A change of the site waits for its push, or for the answer.",
-    Reason.PARKED: "A change of the site is in the master's error queue.",
-    Reason.LEAVING: "The row leaves the snapshot, and has to stay for now.",
-    Reason.HELD_BACK: "A refresh left the row alone; the next looks at it again.",
-    Reason.OUTSIDE: "The next refresh removes it: it is not in the subset any more.",
-    Reason.IN_FLIGHT: "Changed at the master since the moment that the site shows.",
-    Reason.UNPROVEN: "The logs do not name all changes since that moment.",
-    Reason.UNEXPLAINED: "None of these: the two sides have come apart.",
-}
 
 
 def refuse_unwritable(path: Path) -> None:
@@ -99,7 +88,7 @@ def page(report: CheckReport) -> str:
     if report.differing:
         _text(body, "h2", "Reasons")
         found = {count.reason for one in report.snapshots for count in one.counts}
-        _table(body, (), [(r.value, _MEANING[r]) for r in Reason if r in found])
+        _table(body, (), [(r.value, MEANING[r]) for r in Reason if r in found])
     html = ElementTree.tostring(root, encoding="unicode", method="html")
     return f"<!DOCTYPE html>\n{html}\n"
 

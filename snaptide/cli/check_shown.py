@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import typer
 from rich.console import Group
 from rich.table import Table
 
-from snapshots.check.listed import cut
+from snaptide.check_words import said_of, values
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, table
 from snaptide.units import duration
@@ -78,14 +78,6 @@ def some_rows(
     return table(columns, rows, f"{name}{some}")
 
 
-def values(row: Mapping[str, str | None] | None) -> str:
-    """The values of a row, by their columns."""
-    if row is None:
-        return "no row"
-    shown = (f"{k}: {'NULL' if v is None else cut(v)}" for k, v in row.items())
-    return ", ".join(shown)
-
-
 def more_of(row: Difference | CheckDifference) -> str:
     """What is known of a row besides: a message, its transaction."""
     parts = [
@@ -106,12 +98,3 @@ def end_with(report: CheckReport) -> None:
         raise typer.Exit(ExitCode.FAILED)
     if report.unproven:
         raise typer.Exit(ExitCode.ATTENTION)
-
-
-def said_of(report: CheckReport) -> str:
-    """The outcome of a check in one sentence."""
-    if report.unexplained:
-        return f"{report.unexplained:,} rows differ without a reason."
-    if report.unproven:
-        return f"{report.unproven:,} rows differ and cannot be told: refresh first."
-    return "Equal." if report.equal else "All differences are explained."

@@ -10,9 +10,10 @@ from rich.console import Group
 from rich.table import Table
 
 import groups
+from snaptide.check_words import values
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.check import Columns, divided
-from snaptide.cli.check_shown import more_of, some_rows, values
+from snaptide.cli.check_shown import more_of, some_rows
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.group import GroupName, TableNames, app
 from snaptide.cli.output import show, table

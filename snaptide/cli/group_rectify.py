@@ -12,8 +12,9 @@ from rich.table import Table
 import groups
 from groups.rectify.report import RectifyExtra
 from snapshots.rectify.report import Missing
+from snaptide.check_words import values
 from snaptide.cli.arguments import Json, SiteName, complete_site
-from snaptide.cli.check_shown import some_rows, values
+from snaptide.cli.check_shown import some_rows
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.group import GroupName, TableNames, app
 from snaptide.cli.output import show, table

@@ -13,8 +13,9 @@ from rich.table import Table
 
 import snapshots
 from snapshots.rectify.report import Extra, Missing, Reference
+from snaptide.check_words import values
 from snaptide.cli.arguments import Json, SiteName
-from snaptide.cli.check_shown import some_rows, values
+from snaptide.cli.check_shown import some_rows
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program

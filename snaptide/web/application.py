@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deferred.errors import NoSuchError
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite
+from snapshots import NoSuchCheck
 from snaptide.asking import as_told
 from snaptide.errors import Unexpected
 from snaptide.web import figures, login, pages
@@ -45,6 +46,7 @@ _STATUS: dict[type[SnaptideError], int] = {
     PageMissing: 404,
     UnknownSite: 404,
     NoSuchError: 404,
+    NoSuchCheck: 404,
     Refused: 403,
     SiteUnreachable: 503,
     Unexpected: 500,

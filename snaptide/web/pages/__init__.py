@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from snaptide.web.page import Action, Page
 from snaptide.web.pages import (
     action_log,
+    check,
+    checks,
     error_actions,
     error_queue,
     error_queues,
@@ -21,6 +23,8 @@ PAGES: Sequence[Page] = [
     error_queues.PAGE,
     error_queue.PAGE,
     parked.PAGE,
+    checks.PAGE,
+    check.PAGE,
     action_log.PAGE,
 ]
 

@@ -1,0 +1,42 @@
+"""What a check found, in words: for the terminal, its page and the console."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from snapshots.check.listed import cut
+from snapshots.check.report import Reason
+
+if TYPE_CHECKING:
+    from snapshots.check.report import CheckReport
+
+#: What each reason says of a row.
+MEANING = {
+    Reason.REFUSED: "A trigger, constraint or policy of the site refuses the row.",
+    Reason.PENDING: "A change of the site waits for its push, or for the answer.",
+    Reason.PARKED: "A change of the site is in the master's error queue.",
+    Reason.LEAVING: "The row leaves the snapshot, and has to stay for now.",
+    Reason.HELD_BACK: "A refresh left the row alone; the next looks at it again.",
+    Reason.OUTSIDE: "The next refresh removes it: it is not in the subset any more.",
+    Reason.IN_FLIGHT: "Changed at the master since the moment that the site shows.",
+    Reason.UNPROVEN: "The logs do not name all changes since that moment.",
+    Reason.UNEXPLAINED: "None of these: the two sides have come apart.",
+}
+
+
+def values(row: Mapping[str, str | None] | None) -> str:
+    """The values of a row, by their columns."""
+    if row is None:
+        return "no row"
+    shown = (f"{k}: {'NULL' if v is None else cut(v)}" for k, v in row.items())
+    return ", ".join(shown)
+
+
+def said_of(report: CheckReport) -> str:
+    """The outcome of a check in one sentence."""
+    if report.unexplained:
+        return f"{report.unexplained:,} rows differ without a reason."
+    if report.unproven:
+        return f"{report.unproven:,} rows differ and cannot be told: refresh first."
+    return "Equal." if report.equal else "All differences are explained."

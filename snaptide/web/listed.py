@@ -1,0 +1,89 @@
+"""Cuts lists so that pages stay small, and says exactly how much is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from markupsafe import escape
+
+from snaptide.web.errors import PageMissing
+from snaptide.web.rendering import brief
+from snaptide.web.visit import Visit
+
+Row = TypeVar("Row")
+
+#: So many rows of a list are shown at once.
+AT_ONCE = 50
+#: And so many bytes, besides what else is on its page.
+ROOM = 50_000
+#: The markup around a cell, and around the cells of a row.
+_CELL, _ROW = 70, 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed(Generic[Row]):
+    """The part of a list that a page shows."""
+
+    rows: Sequence[Row]
+    #: how many stand before them
+    start: int
+    #: how many there are in all
+    total: int
+
+    @property
+    def left_out(self) -> int:
+        """How many are not shown."""
+        return self.total - len(self.rows)
+
+    @property
+    def end(self) -> int:
+        """The number of the last one that is shown."""
+        return self.start + len(self.rows)
+
+    @property
+    def next(self) -> int | None:
+        """Where the next part starts; None if this is the last."""
+        return self.end if self.end < self.total else None
+
+
+def listed(
+    found: Sequence[Row],
+    texts: Callable[[Row], Iterable[object]],
+    *,
+    start: int = 0,
+    room: int = ROOM,
+) -> Listed[Row]:
+    """Take as many rows of a list as a page has room for; at least one.
+
+    Parameters:
+        texts: what the page shows of a row, as `brief` shows it.
+        start: how many are left out before; none if there are not so many.
+        room: in bytes.
+    """
+    start = start if start < len(found) else 0
+    rows: list[Row] = []
+    for row in found[start : start + AT_ONCE]:
+        room -= _ROW + sum(_CELL + bytes_of(text) for text in texts(row))
+        if rows and room < 0:
+            break
+        rows.append(row)
+    return Listed(rows=rows, start=start, total=len(found))
+
+
+def bytes_of(value: object) -> int:
+    """How many bytes of a page a value takes."""
+    return len(escape(brief(value)).encode())
+
+
+def start_of(visit: Visit) -> int:
+    """The place in the page's list that the address names.
+
+    Raises:
+        PageMissing: it is no number of ours.
+    """
+    text = visit.query("from") or "0"
+    if not text.isdecimal() or int(text) >= 2**31:
+        raise PageMissing("There is no such part of the list.")
+    return int(text)

@@ -1,0 +1,130 @@
+"""A saved check: what it found of each snapshot, and the rows that differ, with why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import snapshots
+from sites import Site
+from snapshots import CheckReport, Difference, Reason, SnapshotCheck
+from snaptide.check_words import MEANING, said_of, values
+from snaptide.web.listed import listed, start_of
+from snaptide.web.page import Page
+from snaptide.web.rendering import shown
+from snaptide.web.visit import Visit, command
+
+#: Bytes for the snapshots, and for the rows that differ.
+_OF_SNAPSHOTS, _OF_ROWS = 20_000, 35_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What was found of a snapshot: all that differs in one way for one reason."""
+
+    snapshot: SnapshotCheck
+    kind: str
+    reason: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row that differs, as texts."""
+
+    snapshot: str
+    difference: Difference
+
+    @property
+    def key(self) -> str:
+        """What identifies it."""
+        return values(self.difference.key)
+
+    @property
+    def master(self) -> str:
+        """Its values at the master."""
+        return values(self.difference.master)
+
+    @property
+    def here(self) -> str:
+        """Its values at the site."""
+        return values(self.difference.here)
+
+    @property
+    def more(self) -> str:
+        """What is known of it besides."""
+        row = self.difference
+        parts = [
+            row.detail,
+            None if row.transaction is None else f"transaction {row.transaction}",
+            None if row.since is None else f"since {shown(row.since)}",
+        ]
+        return ", ".join(filter(None, parts))
+
+
+def read(visit: Visit) -> Mapping[str, Any]:
+    """The check; of its rows those of one snapshot, if the address names one."""
+    number, chosen = visit.number("id"), visit.query("snapshot")
+    report = visit.ask(("check", number), partial(_found, run=number))
+    lines = [line for one in report.snapshots for line in _lines(one)]
+    rows = [
+        Row(snapshot=one.name, difference=row)
+        for one in report.snapshots
+        if chosen in ("", one.name)
+        for row in one.differences
+    ]
+    differ = sum(
+        count.rows
+        for one in report.snapshots
+        if chosen in ("", one.name)
+        for count in one.counts
+    )
+    return {
+        "site": visit.site.name,
+        "check": report,
+        "said": said_of(report),
+        "chosen": chosen,
+        "lines": listed(lines, _of_line, room=_OF_SNAPSHOTS),
+        "rows": listed(rows, _of_row, start=start_of(visit), room=_OF_ROWS),
+        "not_kept": differ - len(rows),
+        "meanings": _meanings(report),
+        "command": command("check", "show", visit.site.name, number),
+    }
+
+
+def _found(site: Site, *, run: int) -> CheckReport:
+    return snapshots.show_check(site, run)
+
+
+def _lines(one: SnapshotCheck) -> Iterator[Line]:
+    if one.equal:
+        said = "equal" if one.unproven is None else Reason.UNPROVEN.value
+        yield Line(snapshot=one, kind="-", reason=said, rows=0)
+    for count in one.counts:
+        yield Line(
+            snapshot=one,
+            kind=count.kind.value,
+            reason=count.reason.value,
+            rows=count.rows,
+        )
+
+
+def _meanings(report: CheckReport) -> Mapping[str, str]:
+    """What the reasons mean that the check found."""
+    found = {count.reason for one in report.snapshots for count in one.counts}
+    return {reason.value: MEANING[reason] for reason in Reason if reason in found}
+
+
+def _of_line(line: Line) -> Iterable[object]:
+    one = line.snapshot
+    # Its name is shown, and stands in the address of its rows.
+    return (*[one.name] * 4, one.master, one.table, one.unproven, *[""] * 5)
+
+
+def _of_row(row: Row) -> Iterable[object]:
+    return (row.snapshot, row.key, row.master, row.here, row.more, "", "")
+
+
+PAGE = Page(path="/sites/{site}/checks/{id:int}", template="check.html", read=read)
