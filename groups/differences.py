@@ -62,7 +62,11 @@ class Difference:
 
 
 def differences(
-    site: Site, name: str | None = None, *, tables: bool = False
+    site: Site,
+    name: str | None = None,
+    *,
+    tables: bool = False,
+    compare: bool = True,
 ) -> list[Difference]:
     """List the rows of groups that may differ because of what was done at a master.
 
@@ -73,6 +77,8 @@ def differences(
         name: only of this group; by default of all.
         tables: also compare whole tables in which any row may be different. It reads
             them at all masters.
+        compare: look at the rows. Otherwise all that are listed may differ: no other
+            master is asked, and the list stays as it is.
     """
     with identity.initialised(site) as connection:
         known = [groups.find(connection, one) for one in groups.names(connection)]
@@ -85,7 +91,11 @@ def differences(
         told
         for group, suspects in found.values()
         if suspects
-        for told in _of_group(site, group, suspects, tables=tables)
+        for told in (
+            _of_group(site, group, suspects, tables=tables)
+            if compare
+            else _told(group, [one for one in suspects if not _settled(group, one)])
+        )
     ]
 
 
@@ -155,11 +165,7 @@ def _equal(
         for one in group.masters
         if one.joined and one.target_type is not TargetType.UNPROTECTED_READ_ONLY
     ]
-    equal = {
-        place
-        for place, one in enumerate(suspects)
-        if one.table not in group.tables or one.why is None
-    }
+    equal = {place for place, one in enumerate(suspects) if _settled(group, one)}
     wanted = [
         (place, one)
         for place, one in enumerate(suspects)
@@ -194,6 +200,11 @@ def _awaits(masters: Mapping[str, Connection], here: str, row: Differing) -> boo
     if awaiting.is_parked(masters.values(), row.table, wanted or None):
         return True
     return mine is not None and awaiting.on_its_way(mine, row.table, wanted or None)
+
+
+def _settled(group: Group, one: _Suspect) -> bool:
+    """Whether nothing is to be compared for it."""
+    return one.table not in group.tables or one.why is None
 
 
 def _same(connections: Sequence[Connection], row: _Suspect) -> bool:

@@ -55,24 +55,30 @@ class GroupReport:
     paths: tuple[Path, ...]
 
 
-def list_groups(site: Site) -> list[Group]:
+def list_groups(site: Site, *, settle: bool = True) -> list[Group]:
     """The groups that a site is a master of, by name.
 
-    Transactions that an interrupted command has left prepared there are ended, if the
-    definition site answers.
+    Parameters:
+        settle: end transactions that an interrupted command has left prepared there,
+            if the definition site answers. Otherwise, nothing is written.
     """
-    with suppress(SiteUnreachable):
-        finish(site)
+    if settle:
+        with suppress(SiteUnreachable):
+            finish(site)
     with identity.initialised(site) as connection:
         found = [groups.find(connection, name) for name in groups.names(connection)]
         return [group for group in found if group is not None]
 
 
-def masters_of_tables(site: Site) -> dict[QualifiedName, int]:
-    """How many masters write to each table that is in a group here."""
+def masters_of_tables(site: Site, *, settle: bool = True) -> dict[QualifiedName, int]:
+    """How many masters write to each table that is in a group here.
+
+    Parameters:
+        settle: as `list_groups` takes it.
+    """
     return {
         table: len(group.writing)
-        for group in list_groups(site)
+        for group in list_groups(site, settle=settle)
         for table in group.tables
     }
 
@@ -95,21 +101,32 @@ def show_group(site: Site, name: str) -> GroupReport:
         status_by=group.status_by,
         status_since=group.status_since,
         tables=tuple(map(str, group.tables)),
-        masters=tuple(
-            _master(site, group, one.name, one.target_type) for one in group.masters
-        ),
+        masters=tuple(show_master(site, group, one.name) for one in group.masters),
         paths=group.paths,
     )
 
 
-def _master(site: Site, group: Group, name: str, target_type: str) -> MasterReport:
+def show_master(
+    site: Site, group: Group, name: str, *, settle: bool = True
+) -> MasterReport:
+    """The state of one master of a group.
+
+    Parameters:
+        site: the site that asks it, as a peer.
+        settle: end transactions that an interrupted command has left prepared there,
+            and take rows that are equal by now off its list. Otherwise, nothing is
+            written, and no other master is asked.
+    """
     version, waiting, problem = None, dict[str, int](), None
     arrived: list[Arrival] = []
     held: list[QuietGroup] = []
     different: list[Difference] = []
     try:
-        finish(site.peer(name))
-        with identity.confirmed(site.peer(name)) as connection:
+        if settle:
+            finish(site.peer(name))
+        # Only who may write there can confirm that it is the same database.
+        opened = identity.confirmed if settle else identity.initialised
+        with opened(site.peer(name)) as connection:
             there = groups.get(connection, name, group.name)
             version = there.version
             if version != group.version:
@@ -126,12 +143,12 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
                     waiting[queue.destination] = (
                         waiting.get(queue.destination, 0) + calls
                     )
-        different = differences(site.peer(name), group.name)
+        different = differences(site.peer(name), group.name, compare=settle)
     except SnaptideError as error:
         problem = error.message
     return MasterReport(
         master=name,
-        target_type=target_type,
+        target_type=group.master(name).target_type,
         version=version,
         waiting=waiting,
         arrived=tuple(arrived),

@@ -70,20 +70,36 @@ def list_resolutions(
     table: str | None = None,
     origin: str | None = None,
     method: str | None = None,
+    before: int | None = None,
     limit: int = 100,
 ) -> list[Resolved]:
     """The last conflicts that rules settled at a master, the latest first.
 
     Parameters:
         table, origin, method: only conflicts of these.
+        before: only records with a lower number.
         limit: at most this many.
     """
     wanted = select(resolution_record).order_by(resolution_record.c.id.desc())
+    chosen = _chosen(table, origin, method, before)
     with identity.initialised(site) as connection:
-        rows = connection.execute(
-            wanted.where(*_chosen(table, origin, method)).limit(limit)
-        )
+        rows = connection.execute(wanted.where(*chosen).limit(limit))
         return [resolved(row) for row in rows]
+
+
+def count_resolutions(
+    site: Site,
+    *,
+    table: str | None = None,
+    origin: str | None = None,
+    method: str | None = None,
+    before: int | None = None,
+) -> int:
+    """How many conflicts `list_resolutions` lists without a limit."""
+    chosen = _chosen(table, origin, method, before)
+    wanted = select(func.count()).select_from(resolution_record).where(*chosen)
+    with identity.initialised(site) as connection:
+        return connection.scalars(wanted).one()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +196,10 @@ def resolved(row: sa.Row[*tuple[object, ...]]) -> Resolved:
 
 
 def _chosen(
-    table: str | None, origin: str | None, method: str | None
+    table: str | None,
+    origin: str | None,
+    method: str | None,
+    before: int | None = None,
 ) -> list[ColumnElement[bool]]:
     record = resolution_record.c
     chosen: list[ColumnElement[bool]] = [sa.true()]
@@ -191,4 +210,6 @@ def _chosen(
         chosen.append(record.origin == origin)
     if method is not None:
         chosen.append(record.method == method)
+    if before is not None:
+        chosen.append(record.id < before)
     return chosen

@@ -49,6 +49,10 @@ def list_(
     method: Annotated[
         str | None, typer.Option(help="Only conflicts that this method settled.")
     ] = None,
+    before: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="ID", help="Only those with a lower number."),
+    ] = None,
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
@@ -58,7 +62,12 @@ def list_(
     """
     program = Program.of(ctx)
     found = records.list_resolutions(
-        program.site(site), table=table, origin=origin, method=method, limit=limit
+        program.site(site),
+        table=table,
+        origin=origin,
+        method=method,
+        before=before,
+        limit=limit,
     )
     columns = [
         "id",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from snaptide.cli import toml
+from snaptide import toml
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.output import show
 from snaptide.cli.program import Program

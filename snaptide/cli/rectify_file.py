@@ -9,7 +9,7 @@ from typing import Any
 
 from snapshots.rectify.errors import BadPlan
 from snapshots.rectify.report import PlannedRow, RectifyReport, Take
-from snaptide.cli import toml
+from snaptide import toml
 
 _HEAD = """\
 # Each row differs, and nothing explains it. `take` says whose row both sides get:

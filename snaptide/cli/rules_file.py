@@ -11,7 +11,7 @@ import typer
 
 from masters.errors import BadRulebook
 from masters.rules import rulebook
-from snaptide.cli import toml
+from snaptide import toml
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, show

@@ -16,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deferred.errors import NoSuchError
+from masters.errors import NoSuchRecord
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite
 from snapshots import NoSuchCheck
 from snaptide.asking import as_told
@@ -47,6 +48,7 @@ _STATUS: dict[type[SnaptideError], int] = {
     UnknownSite: 404,
     NoSuchError: 404,
     NoSuchCheck: 404,
+    NoSuchRecord: 404,
     Refused: 403,
     SiteUnreachable: 503,
     Unexpected: 500,

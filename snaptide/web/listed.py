@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from markupsafe import escape
 
 from snaptide.web.errors import PageMissing
-from snaptide.web.rendering import brief
+from snaptide.web.rendering import LONGEST_IN_LIST, shown
 from snaptide.web.visit import Visit
 
 Row = TypeVar("Row")
@@ -54,27 +54,29 @@ def listed(
     *,
     start: int = 0,
     room: int = ROOM,
+    longest: int = LONGEST_IN_LIST,
 ) -> Listed[Row]:
     """Take as many rows of a list as a page has room for; at least one.
 
     Parameters:
-        texts: what the page shows of a row, as `brief` shows it.
+        texts: what the page shows of a row, as `shown` shows it.
         start: how many are left out before; none if there are not so many.
         room: in bytes.
+        longest: a text is cut after so many characters.
     """
     start = start if start < len(found) else 0
     rows: list[Row] = []
     for row in found[start : start + AT_ONCE]:
-        room -= _ROW + sum(_CELL + bytes_of(text) for text in texts(row))
+        room -= _ROW + sum(_CELL + bytes_of(text, longest) for text in texts(row))
         if rows and room < 0:
             break
         rows.append(row)
     return Listed(rows=rows, start=start, total=len(found))
 
 
-def bytes_of(value: object) -> int:
+def bytes_of(value: object, longest: int = LONGEST_IN_LIST) -> int:
     """How many bytes of a page a value takes."""
-    return len(escape(brief(value)).encode())
+    return len(escape(shown(value, longest)).encode())
 
 
 def start_of(visit: Visit) -> int:

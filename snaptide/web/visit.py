@@ -67,6 +67,19 @@ class Visit:
         """A parameter of the address; "" if it is not given."""
         return self.request.query_params.get(name, "").strip()
 
+    def query_number(self, name: str) -> int | None:
+        """A number among the parameters of the address; None if it is not given.
+
+        Raises:
+            PageMissing: it is none of ours.
+        """
+        text = self.query(name)
+        if not text:
+            return None
+        if not (text.isascii() and text.isdecimal() and int(text) < 2**63):
+            raise PageMissing(f"There is no number {text[:20]}.")
+        return int(text)
+
     def sent(self, name: str) -> str:
         """A field of the form; "" if it is not given."""
         value = self.form.get(name, "")

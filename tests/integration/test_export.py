@@ -11,7 +11,7 @@ import deferred
 import snapshots
 from deferred import schedules
 from sites import Directory
-from snaptide.cli import toml
+from snaptide import toml
 from snaptide.plan import export, retire
 from snaptide.plan.errors import BadSiteFile, NoSuchParameter
 from tests.fix_commands import Snaptide

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snaptide.cli import toml
+from snaptide import toml
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.one_of(

@@ -9,11 +9,14 @@ from snaptide.web.pages import (
     action_log,
     check,
     checks,
+    conflict,
+    conflicts,
     error_actions,
     error_queue,
     error_queues,
     overview,
     parked,
+    rules,
     site,
 )
 
@@ -26,6 +29,9 @@ PAGES: Sequence[Page] = [
     checks.PAGE,
     check.PAGE,
     action_log.PAGE,
+    conflicts.PAGE,
+    conflict.PAGE,
+    rules.PAGE,
 ]
 
 ACTIONS: Sequence[Action] = [*error_actions.ACTIONS]
