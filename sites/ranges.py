@@ -27,8 +27,10 @@ from sqlalchemy import (
     case,
     cast,
     column,
+    exists,
     func,
     literal,
+    not_,
     select,
     true,
 )
@@ -180,14 +182,18 @@ def _leaves(table: QualifiedName) -> Select[Any]:
     children = select(_INHERITS.c.inhrelid).where(_INHERITS.c.inhparent == tree.c.oid)
     # UNION, not UNION ALL: a table can inherit from two others below the root.
     tree = tree.union(children)
+    above = _INHERITS.alias("above")
+    part_of_another = exists().where(
+        above.c.inhrelid == _CLASS.c.oid, above.c.inhparent.not_in(select(tree.c.oid))
+    )
+    # Statements on the other table fire no trigger of this one.
+    noticed = and_(_CLASS.c.relpersistence == "p", not_(part_of_another))
     return (
         select(
             _CLASS.c.oid,
             _NAMESPACE.c.nspname,
             _CLASS.c.relname,
-            case((_CLASS.c.relpersistence == "p", _CLASS.c.relfilenode), else_=0).label(
-                "file"
-            ),
+            case((noticed, _CLASS.c.relfilenode), else_=0).label("file"),
             func.coalesce(func.pg_relation_size(_CLASS.c.oid), 0).label("bytes"),
             cast(func.current_setting("block_size"), Integer).label("block"),
             func.coalesce(_METHOD.c.amname == "heap", False).label("has_pages"),

@@ -48,7 +48,7 @@ def why_rewritten(snapshot: Snapshot, columns: Columns, files: Files) -> str | N
     parts = snapshot.master_parts or ()
     known = dict(zip(parts, snapshot.master_files, strict=True))
     if not all(files.values()):
-        return "a crash of the server would empty it (UNLOGGED), or it is foreign"
+        return "it is UNLOGGED or foreign, or a partition or child of another table"
     if any(known.get(oid, file) != file for oid, file in files.items()):
         return "it was rewritten"
     return None

@@ -27,6 +27,28 @@ _PARTS = text(
     """
 )
 
+#: Of a table, its partitions and children, one that is a part of another table, too.
+_OUTSIDE = text(
+    """
+    WITH RECURSIVE tree AS (
+        SELECT CAST(:oid AS oid) AS oid
+      UNION
+        SELECT i.inhrelid FROM pg_inherits i JOIN tree t ON t.oid = i.inhparent
+    )
+    SELECT n.nspname AS schema, c.relname AS name,
+           m.nspname AS above_schema, p.relname AS above_name
+    FROM tree t
+    JOIN pg_inherits i ON i.inhrelid = t.oid
+    JOIN pg_class c ON c.oid = t.oid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_class p ON p.oid = i.inhparent
+    JOIN pg_namespace m ON m.oid = p.relnamespace
+    WHERE i.inhparent NOT IN (SELECT oid FROM tree)
+    ORDER BY n.nspname, c.relname, m.nspname, p.relname
+    LIMIT 1
+    """
+)
+
 
 def why_unloggable(connection: Connection, table: Table) -> str | None:
     """Why the changes of a table cannot be recorded; None if they can.
@@ -37,7 +59,7 @@ def why_unloggable(connection: Connection, table: Table) -> str | None:
     """
     found = connection.execute(_PARTS, {"oid": table.oid}).one_or_none()
     if found is None:
-        return _why_unequal(connection, table)
+        return why_unnoticed(connection, table) or _why_unequal(connection, table)
     part = QualifiedName(found.schema, found.name)
     if found.of_name is not None:
         snapshot = QualifiedName(found.of_schema, found.of_name)
@@ -68,3 +90,20 @@ def _why_unequal(connection: Connection, table: Table) -> str | None:
                 "treats different texts as equal"
             )
     return None
+
+
+def why_unnoticed(connection: Connection, table: Table) -> str | None:
+    """Why some statements change rows of a table unnoticed; None if there are none.
+
+    A statement on a table fires the triggers of that table, not those of the partition
+    or child whose rows it changes.
+    """
+    found = connection.execute(_OUTSIDE, {"oid": table.oid}).one_or_none()
+    if found is None:
+        return None
+    part = QualifiedName(found.schema, found.name)
+    above = QualifiedName(found.above_schema, found.above_name)
+    return (
+        f"{part} is a partition or child of {above}: statements on {above} change its "
+        "rows without a record"
+    )

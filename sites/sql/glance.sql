@@ -10,7 +10,9 @@ SELECT wanted.schema,
        wanted.name,
        row_security_active(c.oid) AS hides_rows,
        CASE WHEN c.relkind <> 'p' AND NOT c.relhassubclass THEN c.oid END AS alone,
-       CASE WHEN c.relpersistence = 'p' THEN c.relfilenode ELSE 0 END AS file,
+       CASE WHEN c.relpersistence = 'p'
+             AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid)
+            THEN c.relfilenode ELSE 0 END AS file,
        (SELECT jsonb_object_agg(a.attname, {state}) FROM pg_attribute a
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
        ARRAY(SELECT f.conname::text FROM pg_constraint f

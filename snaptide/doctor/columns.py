@@ -10,7 +10,7 @@ from deferred.queues.queue import Queue, list_queues
 from groups.group import name_of
 from masters.catalog import snapshot_log
 from masters.log import ring
-from masters.log.unloggable import why_unloggable
+from masters.log.unloggable import why_unloggable, why_unnoticed
 from sites import QualifiedName
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
@@ -68,9 +68,9 @@ def _of_kind(
     reason = None if table is None else why_unloggable(connection, table)
     if reason is not None:
         todo = (
-            "ALTER TABLE ... SET LOGGED; or remove that part (DETACH PARTITION, NO "
-            "INHERIT), and create snapshots of it from its own master; or give the "
-            "column a deterministic collation"
+            "ALTER TABLE ... SET LOGGED; or take the parts from each other (DETACH "
+            "PARTITION, NO INHERIT), and create snapshots of each from its own master; "
+            "or give the column a deterministic collation"
         )
         yield _finding(site, name, f"{reason}.", todo)
 
@@ -116,6 +116,8 @@ def _of_queue(
                 f"Column {name_then} is not the column that is queued: {_STOPS}; "
                 "changes from other sites wait."
             )
+    if queue.group_id is None and (reason := why_unnoticed(connection, table)):
+        yield f"{reason}."
     recorded = _described(connection, QualifiedName(SCHEMA, queue.queue_table))
     images = dict(zip(queue.columns, numbered("n", queue.columns), strict=True))
     yield from _changed(table, recorded, images, lambda column: column.recorded, _STOPS)

@@ -108,6 +108,65 @@ def test_a_table_that_becomes_one_later_is_found(tier: Directory) -> None:
     assert "UNLOGGED" in _found(hq, "t")
 
 
+#: How a table becomes a part of another one.
+PARTS = {
+    "partition": (
+        "CREATE TABLE public.above (id int, v int) PARTITION BY RANGE (id)",
+        "ALTER TABLE public.above ATTACH PARTITION public.t DEFAULT",
+    ),
+    "child": (
+        "CREATE TABLE public.above (id int NOT NULL, v int)",
+        "ALTER TABLE public.t INHERIT public.above",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", PARTS)
+def test_a_part_of_another_table_is_refused(sites: Directory, how: str) -> None:
+    """A statement on the other table fires no trigger of the part."""
+    hq = sites["hq"]
+    run(hq, "CREATE TABLE public.t (id int PRIMARY KEY, v int)", *PARTS[how])
+    with pytest.raises(CannotLogTable, match="statements on above change its rows"):
+        masters.create_snapshot_log(hq, "t")
+    assert masters.list_snapshot_logs(hq) == []
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("how", PARTS)
+def test_what_another_table_changes_comes_all_the_same(
+    sites: Directory, how: str
+) -> None:
+    """The table became a part of it after it got its log."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE TABLE public.t (id int PRIMARY KEY, v int)")
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    run(hq, "INSERT INTO public.t VALUES (1, 0), (2, 0)")
+    refresh(jfk, "t")
+    run(hq, *PARTS[how])
+    assert "statements on above change its rows" in _found(hq, "t")
+    refresh(jfk, "t")
+    run(hq, "UPDATE public.above SET v = 7 WHERE id = 1")
+    run(hq, "DELETE FROM public.above WHERE id = 2")
+    refresh(jfk, "t")
+    assert run(jfk, "SELECT id, v FROM public.t") == [(1, 7)]
+    with pytest.raises(UnusableTable, match="statements on above"):
+        snapshots.create(jfk, "again", table="t", master="hq")
+
+
+def test_a_base_table_that_becomes_a_part_is_found(tier: Directory) -> None:
+    jfk = tier["jfk"]
+    refresh(jfk, "t")
+    run(
+        jfk,
+        "CREATE TABLE public.above (id int NOT NULL, v int)",
+        'ALTER TABLE public."snap$_t" INHERIT public.above',
+    )
+    [one] = snapshots.list_snapshots(jfk)
+    told = _found(jfk, "table snap$_t") + _found(jfk, "snap$_t")
+    assert ("statements on above change its rows" in told) == one.updatable
+
+
 def _found(site: Site, subject: str) -> str:
     """What doctor says of something."""
     return " ".join(f.what for f in doctor.examine(site) if f.subject == subject)

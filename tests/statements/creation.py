@@ -102,6 +102,20 @@ CASES: dict[str, tuple[Made, ...]] = {
             " PARTITION OF {t} FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
         ),
     ),
+    "a partition or inheritance child of a table": (
+        refused(
+            CannotLogTable,
+            table="CREATE TABLE {t}_above (id int NOT NULL);;"
+            " CREATE TABLE {t} (id int PRIMARY KEY);;"
+            " ALTER TABLE {t} INHERIT {t}_above",
+        ),
+        refused(
+            CannotLogTable,
+            table="CREATE TABLE {t}_above (id int) PARTITION BY RANGE (id);;"
+            " CREATE TABLE {t} PARTITION OF {t}_above DEFAULT;;"
+            " ALTER TABLE {t} ADD PRIMARY KEY (id)",
+        ),
+    ),
     "a type that the site lacks, or that is another there": (
         refused(
             errors.MissingAtSite,

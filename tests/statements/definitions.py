@@ -98,6 +98,17 @@ AT_MASTER = {
         Case(table=PARTITIONED, act="CREATE TABLE {t}_new PARTITION OF {t} DEFAULT"),
     ),
     "DROP TABLE of a master table": (Case(act="DROP TABLE {t}"),),
+    "ATTACH of a master table to another, INHERIT from another": (
+        Case(
+            table=TABLE + ";; CREATE TABLE {t}_above (LIKE {t})",
+            act="ALTER TABLE {t} INHERIT {t}_above",
+        ),
+        Case(
+            table=TABLE + ";; CREATE TABLE {t}_above (LIKE {t}) PARTITION BY HASH (id)",
+            act="ALTER TABLE {t}_above ATTACH PARTITION {t}"
+            " FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
+        ),
+    ),
     "SET UNLOGGED": (Case(act="ALTER TABLE {t} SET UNLOGGED"),),
     "a trigger of Snaptide's disabled or dropped": (
         Case(act="ALTER TABLE {t} DISABLE TRIGGER snaptide_mlog_update"),
