@@ -16,7 +16,7 @@ import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DisconnectionError, OperationalError
 
-from sites import adapters, liveness, prepared, restoring
+from sites import adapters, pooling, prepared
 from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
 
 #: With these settings all our connections read and write text the same way, so that a
@@ -231,10 +231,10 @@ class Site:
             },
         )
         if not for_programs:
-            restoring.install(engine)
+            pooling.reset_at_commit(engine)
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "checkout", self._refuse_old)
-        liveness.refuse_broken(engine)
+        pooling.refuse_broken(engine)
         if plans_once:
             event.listen(engine, "do_execute", prepared.execute)
         return engine

@@ -13,7 +13,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, event
 
-from sites import Site, liveness
+from sites import Site, pooling
 from synchronous import master_connection
 
 _KEY = "snaptide.master_connections"
@@ -36,7 +36,7 @@ class KeptConnections:
         if connection is not None:
             driver = master_connection.driver(connection)
             driver.answer_timeout = timeout
-            if liveness.is_alive(driver, since):
+            if pooling.is_alive(driver, since):
                 return connection
             drop(connection)
         return master_connection.connect(master, timeout)
