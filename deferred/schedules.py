@@ -148,6 +148,16 @@ def enable_schedule(
         return _get(connection, kind, subject)
 
 
+def find_schedule(site: Site, kind: str, subject: str = EVERYTHING) -> Schedule:
+    """One schedule of a site.
+
+    Raises:
+        NoSuchSchedule: there is none.
+    """
+    with identity.initialised(site) as connection:
+        return _get(connection, kind, subject)
+
+
 def list_schedules(site: Site) -> list[Schedule]:
     """All schedules of a site."""
     with identity.initialised(site) as connection:

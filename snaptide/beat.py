@@ -16,11 +16,11 @@ from celery import Celery
 from celery.beat import Scheduler
 
 from deferred import runs, schedules
-from deferred.interval import seconds_of
 from deferred.schedules import Schedule
 from sites import Site
 from sites.configured import configured
-from snaptide.application import CHECK, PURGE, PUSH, RECOVER, REFRESH, enqueue
+from snaptide import scheduled
+from snaptide.application import RECOVER, enqueue
 from snaptide.asking import said_of
 from snaptide.backoff_logger import BackoffLogger
 from snaptide.listener import Listeners
@@ -36,8 +36,6 @@ RECOVERY = 60.0
 
 #: Seconds between two notes in a site's catalog that beat looks at it.
 NOTES = 10.0
-
-TASKS = {"push": PUSH, "refresh": REFRESH, "purge": PURGE, "check": CHECK}
 
 
 class CatalogScheduler(Scheduler):
@@ -128,24 +126,5 @@ class Look:
             self._recover_at = now + RECOVERY
 
     def _send(self, due: Schedule) -> None:
-        subject = None if due.kind == "purge" else due.subject
-        enqueue(
-            self._app,
-            TASKS[due.kind],
-            self._site.name,
-            subject,
-            options=dict(due.options),
-            expires=_expiry(due),
-        )
+        scheduled.send(self._app, self._site.name, due)
         log.info("%s %s %s is due.", due.kind, self._site.name, due.subject)
-
-
-def _expiry(due: Schedule) -> float | None:
-    """Seconds after which the next run makes this one needless; None by cron.
-
-    So a worker that was away does not find an hour's pushes. Runs by cron are rare
-    and worth doing late. At least a minute, because the worker's clock decides, and
-    it may differ from ours.
-    """
-    seconds = seconds_of(due.interval)
-    return None if seconds is None else max(seconds, 60.0)

@@ -11,8 +11,9 @@ from rich.table import Table
 from deferred import schedules
 from deferred.schedules import Schedule
 from snaptide.cli.arguments import Json, SiteName, named_value
-from snaptide.cli.output import show, table
+from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.cli.queued import Queued
 
 app = typer.Typer()
 
@@ -122,6 +123,31 @@ def disable(
     Example: snaptide schedule disable jfk push hq
     """
     _switch(ctx, site, kind, subject, enabled=False)
+
+
+@app.command("run")
+def run_(
+    ctx: typer.Context,
+    site: SiteName,
+    kind: KindName,
+    subject: Subject = schedules.EVERYTHING,
+    json: Json = False,
+) -> None:
+    """Have a worker run a schedule now, with its options.
+
+    Needs a broker; also runs a schedule that is paused. Its next time stays as it is.
+
+    Example: snaptide schedule run jfk refresh airport
+    """
+    # Import them late: Celery takes longer to load than most commands take to run.
+    from snaptide import application, scheduled
+
+    program = Program.of(ctx)
+    celery = application.celery_app(program.settings)
+    chosen = program.site(site)
+    number = scheduled.run_now(celery, chosen, kind, subject)
+    report = Queued(task=kind, site=chosen.name, subject=subject, id=number)
+    show(program, report, lambda: facts(report))
 
 
 def _switch(

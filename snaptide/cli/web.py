@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from snaptide.errors import BadArgument
 from snaptide.settings import find
 
 if TYPE_CHECKING:
-    from snaptide.web.console import Console
+    from snaptide.web.console import Console, RunSchedule
 
 #: The file of users, beside snaptide.toml.
 USERS = "snaptide.users"
@@ -115,8 +116,22 @@ def _console(
             "--proxy-header needs users: the file gives them their roles."
         )
     return Console(
-        sites=program.directory, users=users, hosts=hosts, proxy_header=proxy_header
+        sites=program.directory,
+        users=users,
+        hosts=hosts,
+        proxy_header=proxy_header,
+        run_schedule=_run_schedule(program),
     )
+
+
+def _run_schedule(program: Program) -> RunSchedule | None:
+    """What has a worker run a schedule; None where no broker is configured."""
+    if program.settings.broker is None:
+        return None
+    from snaptide import application, scheduled
+
+    # Made once: each has connections of its own.
+    return partial(scheduled.run_now, application.celery_app(program.settings))
 
 
 def address_of(listen: str) -> tuple[str, int]:

@@ -15,12 +15,13 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from deferred import NoSuchSchedule
 from deferred.errors import NoSuchError
 from masters.errors import NoSuchRecord
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite
 from snapshots import NoSuchCheck
 from snaptide.asking import as_told
-from snaptide.errors import Unexpected
+from snaptide.errors import NoBroker, Unexpected
 from snaptide.web import figures, login, pages
 from snaptide.web import visit as visits
 from snaptide.web.console import Console
@@ -49,6 +50,8 @@ _STATUS: dict[type[SnaptideError], int] = {
     NoSuchError: 404,
     NoSuchCheck: 404,
     NoSuchRecord: 404,
+    NoSuchSchedule: 404,
+    NoBroker: 503,
     Refused: 403,
     SiteUnreachable: 503,
     Unexpected: 500,

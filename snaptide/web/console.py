@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from sites import Directory
+from sites import Directory, Site
 from snaptide.status import SiteStatus, status_of
 from snaptide.web.attempts import Attempts
 from snaptide.web.questions import Answer, Questions
 from snaptide.web.sessions import LoginForms, Sessions
 from snaptide.web.users import Users
+
+#: Site, kind and subject of a schedule; returns the id of the task.
+RunSchedule = Callable[[Site, str, str], str]
 
 
 @dataclass(kw_only=True)
@@ -21,12 +25,15 @@ class Console:
         users: None makes everyone a viewer, who can change nothing.
         hosts: the names under which browsers reach the console.
         proxy_header: the header in which a proxy on this machine says who the user is.
+        run_schedule: has a worker run a schedule now; None where no broker is
+            configured.
     """
 
     sites: Directory
     users: Users | None = None
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
     proxy_header: str | None = None
+    run_schedule: RunSchedule | None = None
     sessions: Sessions = field(default_factory=Sessions)
     login_forms: LoginForms = field(default_factory=LoginForms)
     attempts: Attempts = field(default_factory=Attempts)

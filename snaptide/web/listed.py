@@ -18,8 +18,8 @@ Row = TypeVar("Row")
 AT_ONCE = 50
 #: And so many bytes, besides what else is on its page.
 ROOM = 50_000
-#: The markup around a cell, and around the cells of a row.
-_CELL, _ROW = 70, 60
+#: The markup of a row, without its values.
+_MARKUP = 700
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,8 @@ def listed(
     """Take as many rows of a list as a page has room for; at least one.
 
     Parameters:
-        texts: what the page shows of a row, as `shown` shows it.
+        texts: the values that the page shows of a row, as `shown` shows them; one that
+            it has in several places comes as often.
         start: how many are left out before; none if there are not so many.
         room: in bytes.
         longest: a text is cut after so many characters.
@@ -67,7 +68,7 @@ def listed(
     start = start if start < len(found) else 0
     rows: list[Row] = []
     for row in found[start : start + AT_ONCE]:
-        room -= _ROW + sum(_CELL + bytes_of(text, longest) for text in texts(row))
+        room -= _MARKUP + sum(bytes_of(text, longest) for text in texts(row))
         if rows and room < 0:
             break
         rows.append(row)

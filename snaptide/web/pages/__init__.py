@@ -17,6 +17,7 @@ from snaptide.web.pages import (
     overview,
     parked,
     rules,
+    schedules,
     site,
 )
 
@@ -28,10 +29,11 @@ PAGES: Sequence[Page] = [
     parked.PAGE,
     checks.PAGE,
     check.PAGE,
+    schedules.PAGE,
     action_log.PAGE,
     conflicts.PAGE,
     conflict.PAGE,
     rules.PAGE,
 ]
 
-ACTIONS: Sequence[Action] = [*error_actions.ACTIONS]
+ACTIONS: Sequence[Action] = [*error_actions.ACTIONS, *schedules.ACTIONS]

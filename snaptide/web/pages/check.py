@@ -17,7 +17,7 @@ from snaptide.web.rendering import shown
 from snaptide.web.visit import Visit, command
 
 #: Bytes for the snapshots, and for the rows that differ.
-_OF_SNAPSHOTS, _OF_ROWS = 20_000, 35_000
+_OF_SNAPSHOTS, _OF_ROWS = 18_000, 45_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +120,11 @@ def _meanings(report: CheckReport) -> Mapping[str, str]:
 def _of_line(line: Line) -> Iterable[object]:
     one = line.snapshot
     # Its name is shown, and stands in the address of its rows.
-    return (*[one.name] * 4, one.master, one.table, one.unproven, *[""] * 5)
+    return (*[one.name] * 4, one.master, one.table, one.unproven)
 
 
 def _of_row(row: Row) -> Iterable[object]:
-    return (row.snapshot, row.key, row.master, row.here, row.more, "", "")
+    return (row.snapshot, row.key, row.master, row.here, row.more)
 
 
 PAGE = Page(path="/sites/{site}/checks/{id:int}", template="check.html", read=read)

@@ -30,7 +30,7 @@ def names(check: CheckReport) -> list[str]:
 
 
 def _texts(check: CheckReport) -> Iterable[object]:
-    return (check.run, check.at, names(check), check.where, check.columns, *[""] * 5)
+    return (names(check), check.where, check.columns)
 
 
 PAGE = Page(path="/sites/{site}/checks", template="checks.html", read=read)

@@ -1,0 +1,58 @@
+"""Gives the work of schedules to workers: for beat, commands and the console."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from deferred import schedules
+from deferred.interval import seconds_of
+from deferred.schedules import EVERYTHING, Schedule
+from sites import Site
+from snaptide.application import CHECK, PURGE, PUSH, REFRESH, enqueue
+
+TASKS = {"push": PUSH, "refresh": REFRESH, "purge": PURGE, "check": CHECK}
+
+
+def run_now(app: Celery, site: Site, kind: str, subject: str = EVERYTHING) -> str:
+    """Have a worker run a schedule now, with its options; also one that is paused.
+
+    When it is due next stays as it is.
+
+    Returns:
+        Celery's id of the task.
+
+    Raises:
+        NoSuchSchedule: there is none.
+        NoBroker: Redis does not answer.
+    """
+    return send(app, site.name, schedules.find_schedule(site, kind, subject))
+
+
+def send(app: Celery, site: str, due: Schedule) -> str:
+    """Put the work of a schedule into its site's queue.
+
+    Returns:
+        Celery's id of the task.
+
+    Raises:
+        NoBroker: Redis does not answer.
+    """
+    return enqueue(
+        app,
+        TASKS[due.kind],
+        site,
+        None if due.kind == "purge" else due.subject,
+        options=dict(due.options),
+        expires=_expiry(due),
+    )
+
+
+def _expiry(due: Schedule) -> float | None:
+    """Seconds after which the next run makes this one needless; None by cron.
+
+    So a worker that was away does not find an hour's pushes. Runs by cron are rare
+    and worth doing late. At least a minute, because the worker's clock decides, and
+    it may differ from ours.
+    """
+    seconds = seconds_of(due.interval)
+    return None if seconds is None else max(seconds, 60.0)
