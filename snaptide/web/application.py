@@ -118,7 +118,7 @@ def _closing(
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        console.questions.close()
+        console.close()
 
     return lifespan
 

@@ -13,6 +13,9 @@ from snaptide.web.questions import Answer, Questions
 from snaptide.web.sessions import LoginForms, Sessions
 from snaptide.web.users import Users
 
+#: So many sites are examined at once.
+EXAMINATIONS = 4
+
 #: Site, kind and subject of a schedule; returns the id of the task.
 RunSchedule = Callable[[Site, str, str], str]
 
@@ -43,6 +46,16 @@ class Console:
         """The questions to sites that are under way."""
         # One thread for each site that is silent, and some for the others.
         return Questions(len(self.sites) + 16)
+
+    @cached_property
+    def examinations(self) -> Questions:
+        """The examinations of sites that are under way, which take long."""
+        return Questions(EXAMINATIONS)
+
+    def close(self) -> None:
+        """Ask no more questions."""
+        self.questions.close()
+        self.examinations.close()
 
     def states(self) -> dict[str, Answer[SiteStatus]]:
         """The state of all sites, each asked only about itself."""

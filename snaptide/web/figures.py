@@ -83,7 +83,7 @@ def application(console: Console) -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        console.questions.close()
+        console.close()
 
     return Starlette(routes=list(routes(console, protected=False)), lifespan=lifespan)
 

@@ -73,10 +73,7 @@ class Questions:
         question: Callable[[Site], Found],
     ) -> dict[str, Answer[Found]]:
         """Ask sites at once; each answers, or its answer says why it does not."""
-        began = {
-            name: self._begun((name, what), site, question)
-            for name, site in sites.items()
-        }
+        began = {name: self.begin(site, what, question) for name, site in sites.items()}
         # Wait for a silent site once, and then look only whether it is back.
         awaited = [f for name, f in began.items() if (name, what) not in self._silent]
         wait(awaited, timeout=PATIENCE)
@@ -85,13 +82,11 @@ class Questions:
             for name, future in began.items()
         }
 
-    def close(self) -> None:
-        """Begin no more questions."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _begun(
-        self, key: Hashable, site: Site, question: Callable[[Site], Found]
+    def begin(
+        self, site: Site, what: Hashable, question: Callable[[Site], Found]
     ) -> Future[Answer[Found]]:
+        """Ask one site without waiting; the question may be under way already."""
+        key = (site.name, what)
         with self._lock:
             if key in self._open:
                 return self._open[key]
@@ -99,6 +94,10 @@ class Questions:
             self._open[key] = future
         future.add_done_callback(lambda _: self._ended(key))
         return future
+
+    def close(self) -> None:
+        """Begin no more questions."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _ended(self, key: Hashable) -> None:
         with self._lock:
