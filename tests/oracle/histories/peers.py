@@ -67,6 +67,8 @@ SHAPES = frozenset(
         ),
     }
 )
+#: About a parked transaction. What stands here often happens often.
+DECISIONS = ("", "retry", "retry", "edit", "edit", "edit", "delete")
 #: A row by its table and key.
 _Key = tuple[str, str]
 
@@ -220,13 +222,16 @@ class PeersWorld:
 
     def _move_part(self, name: str) -> None:
         """The partition of one master leaves, changes or comes back."""
-        what = self.chance.choice((*[""] * 12, "change", "other", "nothing"))
-        history = self.chance.choice([*self.pens])
+        what = self.chance.choice((*[""] * 12, "change", "change", "other", "nothing"))
+        # Those of many users: a partition is rarely away.
+        changed = [one for one in self.pens if self.chance.random() < 0.5]
         if not what and name not in self._away:
             return
         before = [] if name in self._away else [tables.AWAY]
         meanwhile = {
-            "change": [f"UPDATE part_low SET note = 'away' WHERE h = {history}"],
+            "change": [
+                f"UPDATE part_low SET note = 'away' WHERE h = {h}" for h in changed
+            ],
             "other": [tables.OTHER],
         }.get(what, [])
         back = [tables.BACK] if self.chance.random() < 0.6 else []
@@ -238,7 +243,8 @@ class PeersWorld:
             self._away.add(name)
         self._all_met("masters: partition that is away")
         if what == "change":
-            self.met[history].add("masters: partition that changed while away")
+            for history in changed:
+                self.met[history].add("masters: partition that changed while away")
 
     def _push(self, name: str, at: int = 0) -> int:
         moved = 0
@@ -291,7 +297,7 @@ class PeersWorld:
         number, calls, history = error.id, error.calls, _history(error.calls)
         pen, met = self.pens[history], self.met[history]
         met.add("masters: parked")
-        what = pen.chance.choice(("", "", "retry", "retry", "edit", "delete"))
+        what = pen.chance.choice(DECISIONS)
         # Who gives up a call has all rows listed, and nothing more is to be seen.
         if error.procedures and what in ("edit", "delete") and not self._gives_up:
             what = "retry"
@@ -389,8 +395,15 @@ def _history(calls: Sequence[deferred.ErrorCall]) -> int:
 
 
 def _edits(calls: Sequence[deferred.ErrorCall], pen: Pen) -> list[deferred.Edit]:
-    """A note of its own for the first row that has one."""
-    for call in calls:
-        if call.new is not None and "note" in call.new:
-            return [deferred.Edit(call=call.call_no, column="note", value=pen.token())]
-    return []
+    """What may let rows in: other notes and codes, and references to nobody."""
+    return [
+        deferred.Edit(call=call.call_no, column=column, value=value)
+        for call in calls
+        for column, value in (
+            ("note", pen.token()),
+            ("code", pen.token()),
+            ("parent_id", None),
+            ("above", None),
+        )
+        if call.new is not None and column in call.new
+    ]
