@@ -68,7 +68,7 @@ SHAPES = frozenset(
     }
 )
 #: About a parked transaction. What stands here often happens often.
-DECISIONS = ("", "retry", "retry", "edit", "edit", "edit", "delete")
+DECISIONS = ("", "retry", "retry", "retry", "edit", "edit", "edit", "delete")
 #: A row by its table and key.
 _Key = tuple[str, str]
 
