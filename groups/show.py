@@ -6,10 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
+from sqlalchemy import Connection
+
 from deferred.queues.queue import undelivered_calls
 from groups import group as groups
 from groups import table_queue
+from groups.branch import prepared
 from groups.differences import Difference, differences
+from groups.errors import GroupChanging
 from groups.group import Group
 from groups.paths import Path
 from groups.relay import holds
@@ -83,6 +87,16 @@ def masters_of_tables(site: Site, *, settle: bool = True) -> dict[QualifiedName,
     }
 
 
+def find_group(site: Site, name: str) -> Group:
+    """A group as one of its masters knows it.
+
+    Raises:
+        NoSuchGroup: the site is no master of it.
+    """
+    with identity.initialised(site) as connection:
+        return groups.get(connection, site.name, name)
+
+
 def show_group(site: Site, name: str) -> GroupReport:
     """A group as one of its masters knows it, and the state of all of them.
 
@@ -91,8 +105,7 @@ def show_group(site: Site, name: str) -> GroupReport:
     Raises:
         NoSuchGroup: the site is no master of it.
     """
-    with identity.initialised(site) as connection:
-        group = groups.get(connection, site.name, name)
+    group = find_group(site, name)
     return GroupReport(
         group=group.name,
         definition_site=group.definition_site,
@@ -127,6 +140,8 @@ def show_master(
         # Only who may write there can confirm that it is the same database.
         opened = identity.confirmed if settle else identity.initialised
         with opened(site.peer(name)) as connection:
+            if not settle:
+                _refuse_change(connection, group)
             there = groups.get(connection, name, group.name)
             version = there.version
             if version != group.version:
@@ -156,3 +171,16 @@ def show_master(
         different=tuple(different),
         problem=problem,
     )
+
+
+def _refuse_change(connection: Connection, group: Group) -> None:
+    """Read nothing that a prepared change of the group may have locked.
+
+    Raises:
+        GroupChanging: such a change runs at the master, or was interrupted.
+    """
+    if any(one.group == group.id for one in prepared(connection).values()):
+        raise GroupChanging(
+            "A change of the group is prepared there. If no command runs,"
+            " snaptide group show ends it."
+        )

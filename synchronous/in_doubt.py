@@ -37,9 +37,13 @@ class InDoubt:
     heuristic: str | None = None
 
 
-def list_in_doubt(site: Site) -> list[InDoubt]:
+def list_in_doubt(site: Site, *, ask: bool = True) -> list[InDoubt]:
     """List a site's in-doubt transactions, its decisions that are not confirmed, and
     those that people made there (Oracle: DBA_2PC_PENDING).
+
+    Parameters:
+        ask: ask the other sites. Otherwise, no decision is known of what is prepared,
+            and all decisions of the site count as not confirmed.
 
     Raises:
         SiteUnreachable, SiteNotInitialised.
@@ -54,19 +58,28 @@ def list_in_doubt(site: Site) -> list[InDoubt]:
             select(heuristic_decision).order_by(heuristic_decision.c.decided_at)
         ).all()
     waiting = [
-        InDoubt(gid=gid, state="prepared", since=at, decision=_answer(site, gid))
+        InDoubt(
+            gid=gid,
+            state="prepared",
+            since=at,
+            decision=_answer(site, gid) if ask else None,
+        )
         for gid, at in prepared
         if Gid.parse(gid) is not None
     ]
+    open_ = (
+        [one.gid for one in _open(site, decided) if not one.confirmed]
+        if ask
+        else [gid for _, gid, _ in decided]
+    )
     unconfirmed = [
         InDoubt(
-            gid=one.gid.transaction,
+            gid=gid.transaction,
             state="decided",
-            since=since[one.gid.transaction],
+            since=since[gid.transaction],
             decision="commit",
         )
-        for one in _open(site, decided)
-        if not one.confirmed
+        for gid in open_
     ]
     return [*waiting, *unconfirmed, *map(_heuristic, judged)]
 

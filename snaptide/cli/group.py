@@ -10,7 +10,6 @@ from rich.table import Table
 
 import groups
 from groups import Group, GroupReport, Status, TargetType
-from groups.relay.arrivals import Arrival
 from groups.relay.holds import message
 from groups.show import MasterReport
 from snaptide.cli.arguments import Json, SiteName, complete_site
@@ -20,6 +19,7 @@ from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.triggers_shown import with_triggers
 from snaptide.errors import BadArgument
+from snaptide.group_words import brought
 
 app = typer.Typer()
 
@@ -288,11 +288,6 @@ def listed(found: Sequence[Group]) -> Table:
     return table(columns, rows)
 
 
-def _brought(one: Arrival) -> str:
-    by = "" if one.sender == one.source else f" by {one.sender}"
-    return f"{one.transactions} of {one.source}{by}"
-
-
 def _attention(one: MasterReport) -> str:
     """Say why a master has stopped, and which of its rows may differ."""
     if one.problem:
@@ -318,7 +313,7 @@ def _masters(report: GroupReport) -> Table:
             one.master,
             one.target_type,
             [f"{calls} for {to}" for to, calls in one.waiting.items() if calls],
-            [_brought(arrival) for arrival in one.arrived],
+            [brought(arrival) for arrival in one.arrived],
             _attention(one),
         )
         for one in report.masters

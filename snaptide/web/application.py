@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deferred import NoSuchSchedule
 from deferred.errors import NoSuchError
+from groups import NoSuchGroup
 from masters.errors import NoSuchRecord
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite
 from snapshots import NoSuchCheck
@@ -52,6 +53,7 @@ _STATUS: dict[type[SnaptideError], int] = {
     NoSuchRecord: 404,
     NoSuchSchedule: 404,
     NoBroker: 503,
+    NoSuchGroup: 404,
     Refused: 403,
     SiteUnreachable: 503,
     Unexpected: 500,

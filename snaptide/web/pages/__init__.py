@@ -15,6 +15,9 @@ from snaptide.web.pages import (
     error_actions,
     error_queue,
     error_queues,
+    group,
+    groups,
+    in_doubt,
     overview,
     parked,
     rules,
@@ -36,6 +39,9 @@ PAGES: Sequence[Page] = [
     conflicts.PAGE,
     conflict.PAGE,
     rules.PAGE,
+    groups.PAGE,
+    group.PAGE,
+    in_doubt.PAGE,
 ]
 
 ACTIONS: Sequence[Action] = [*error_actions.ACTIONS, *schedules.ACTIONS]

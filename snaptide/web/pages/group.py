@@ -1,0 +1,111 @@
+"""A group of masters: who sends to whom, what waits, what is quiet, what may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from groups import Difference, Group, MasterReport, Status, picture
+from groups.relay.holds import message
+from groups.show import find_group, show_master
+from sites import Site
+from snaptide.group_words import brought
+from snaptide.web.errors import PageMissing
+from snaptide.web.listed import listed
+from snaptide.web.page import Page
+from snaptide.web.visit import Visit, command
+
+#: Bytes for the masters, and for the rows that may differ.
+ROOM, ROOM_OF_ROWS = 24_000, 14_000
+#: The drawing is cut after so many characters.
+LONGEST = 6_000
+
+
+def read(visit: Visit) -> Mapping[str, Any]:
+    """The group as the site knows it, and each master's own state."""
+    # Not cut, as `query` does: the name may end with a space.
+    name = visit.request.query_params.get("name", "")
+    if not name:
+        raise PageMissing("The address does not name a group.")
+    group = visit.ask(("group", name), partial(find_group, name=name))
+    masters = _masters(visit, group)
+    different = [(one.master, row) for one in masters for row in one.different]
+    return {
+        "site": visit.site.name,
+        "group": group,
+        "quiesced": group.status != Status.NORMAL,
+        "masters": listed(masters, partial(_of_master, group), room=ROOM),
+        "sends": {one.master: sends(group, one) for one in masters},
+        "received": {one.master: _received(one) for one in masters},
+        "quiet": [(one.master, message(one.quiet)) for one in masters if one.quiet],
+        "different": listed(different, _of_rows, room=ROOM_OF_ROWS),
+        "drawing": picture.text(group.names, group.paths),
+        "longest": LONGEST,
+        "show_paths": command("group", "paths", visit.site.name, name),
+        "check": command("group", "check", visit.site.name, name),
+        "command": command("group", "show", visit.site.name, name),
+    }
+
+
+def sends(group: Group, one: MasterReport) -> Sequence[str]:
+    """Where a master sends changes, and how many calls wait there for it."""
+    to = {path.target for path in group.paths if path.local == one.master}
+    return [
+        f"{name} ({calls:,} calls wait)" if (calls := one.waiting.get(name)) else name
+        for name in sorted(to | one.waiting.keys())
+    ]
+
+
+def _masters(visit: Visit, group: Group) -> list[MasterReport]:
+    """What the masters say of themselves, each asked for two seconds at most."""
+    known = visit.console.sites
+    asked = {name: known[name] for name in group.names if name in known}
+
+    def state_of(site: Site) -> MasterReport:
+        return show_master(site, group, site.name, settle=False)
+
+    key = ("master", group.id, group.version)
+    answers = visit.console.questions.ask_all(asked, key, state_of)
+    found = []
+    for name in group.names:
+        answer = answers.get(name)
+        if answer is not None and answer.value is not None:
+            found.append(answer.value)
+            continue
+        error = answer.error if answer is not None else None
+        problem = error.message if error else f"No site {name!r} is configured."
+        found.append(_silent(group, name, problem))
+    return found
+
+
+def _silent(group: Group, name: str, problem: str) -> MasterReport:
+    """A master of which only what the group says is known."""
+    return MasterReport(
+        master=name,
+        target_type=group.master(name).target_type,
+        version=None,
+        waiting={},
+        arrived=(),
+        quiet=None,
+        problem=problem,
+    )
+
+
+def _of_master(group: Group, one: MasterReport) -> Iterable[object]:
+    # Its name is shown, and stands in the address of its page.
+    yield from (one.master, one.master, one.target_type, sends(group, one))
+    yield from (_received(one), one.problem)
+
+
+def _received(one: MasterReport) -> Sequence[str]:
+    """Whose changes have come to a master, and how many."""
+    return [brought(each) for each in one.arrived]
+
+
+def _of_rows(found: tuple[str, Difference]) -> Iterable[object]:
+    master, row = found
+    return (master, row.table, row.rows, row.key, row.why)
+
+
+PAGE = Page(path="/sites/{site}/group", template="group.html", read=read)
