@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         UsersInTheWay,
         WrongMethod,
     )
+    from snapshots.held_keys import HeldCount, HeldRow, HeldRows, list_held
     from snapshots.kept import KeptRow, list_kept, remove_kept
     from snapshots.listing import describe_snapshot, list_snapshots
     from snapshots.number_errors import (
@@ -141,6 +142,9 @@ __all__ = [
     "ErrorsAtMaster",
     "Extra",
     "FirstLoadByAnother",
+    "HeldCount",
+    "HeldRow",
+    "HeldRows",
     "HiddenRows",
     "IdentityLeftOut",
     "JavaMissing",
@@ -218,6 +222,7 @@ __all__ = [
     "drop",
     "lease_numbers",
     "list_checks",
+    "list_held",
     "list_kept",
     "list_numbers",
     "list_snapshots",

@@ -18,11 +18,26 @@ from snapshots.reports import AskedTable, SnapshotDescription
 _snapshot, _group = catalog.snapshot, catalog.refresh_group
 
 
-def list_snapshots(site: Site) -> list[SnapshotDescription]:
-    """All snapshots of a site, by name."""
+def list_snapshots(
+    site: Site,
+    *,
+    group: str | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> list[SnapshotDescription]:
+    """The snapshots of a site, by name.
+
+    Parameters:
+        group: only those of this refresh group.
+        limit: at most so many; None is all of them.
+        offset: leave out so many before.
+    """
+    wanted = _ALL.limit(limit).offset(offset)
+    if group is not None:
+        wanted = wanted.where(_snapshot.c.refresh_group == group)
     with site.session() as connection:
         identity.read(connection)
-        return [_describe(connection, row) for row in connection.execute(_ALL).all()]
+        return [_describe(connection, row) for row in connection.execute(wanted).all()]
 
 
 def describe_snapshot(site: Site, name: str) -> SnapshotDescription:
@@ -69,6 +84,7 @@ def _describe(connection: Connection, row: Row[Any]) -> SnapshotDescription:
         last_refresh=row.last_refresh,
         undelivered_calls=queue.undelivered_calls(connection, calls) if calls else 0,
         kept=kept.count(connection, name),
+        rows=_rows(connection, QualifiedName(row.schema, row.base_table)),
         asks=_asks(connection, row),
     )
 
@@ -91,6 +107,20 @@ def _asked(one: Subquery, rows_each: float | None) -> AskedTable:
         rows_each=rows_each,
         asks=tuple(_asked(inner, None) for inner in one.subqueries),
     )
+
+
+def _rows(connection: Connection, base: QualifiedName) -> int | None:
+    given = {"schema": base.schema, "name": base.name}
+    found: int | None = connection.scalar(_ROWS, given)
+    return found
+
+
+#: As PostgreSQL estimates it; -1 before it has looked at the table.
+_ROWS = text("""
+SELECT c.reltuples::bigint
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema AND c.relname = :name AND c.reltuples >= 0
+""")
 
 
 def _rows_each(

@@ -69,6 +69,8 @@ class SnapshotDescription:
     undelivered_calls: int
     #: rows that have left the snapshot and are kept at the site
     kept: int
+    #: about how many rows it has, as the site's statistics say; None if they do not
+    rows: int | None = None
     #: the other tables that its condition asks
     asks: tuple[AskedTable, ...] = ()
 

@@ -14,7 +14,7 @@ from rich.tree import Tree
 import groups
 import snapshots
 from sites import names
-from snaptide.cli import snapshot_kept
+from snaptide.cli import snapshot_held, snapshot_kept
 from snaptide.cli.apply import create_like
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
@@ -25,6 +25,7 @@ from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
 app = typer.Typer()
+app.command("held")(snapshot_held.held)
 app.command("kept")(snapshot_kept.kept)
 app.command("remove-kept")(snapshot_kept.remove_kept)
 
@@ -126,13 +127,20 @@ def create(
 
 
 @app.command("list")
-def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+def list_(
+    ctx: typer.Context,
+    site: SiteName,
+    group: Annotated[
+        str | None, typer.Option(help="Only those of this refresh group.")
+    ] = None,
+    json: Json = False,
+) -> None:
     """List the snapshots of a site.
 
     Example: snaptide snapshot list jfk
     """
     program = Program.of(ctx)
-    listed = snapshots.list_snapshots(program.site(site))
+    listed = snapshots.list_snapshots(program.site(site), group=group)
     rows = [
         (
             one.name,

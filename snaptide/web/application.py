@@ -20,7 +20,7 @@ from deferred.errors import NoSuchError
 from groups import NoSuchGroup
 from masters.errors import NoSuchRecord
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite
-from snapshots import NoSuchCheck
+from snapshots import NoSuchCheck, UnknownSnapshot
 from snaptide.asking import as_told
 from snaptide.errors import NoBroker, Unexpected
 from snaptide.web import figures, login, pages
@@ -50,6 +50,7 @@ _STATUS: dict[type[SnaptideError], int] = {
     UnknownSite: 404,
     NoSuchError: 404,
     NoSuchCheck: 404,
+    UnknownSnapshot: 404,
     NoSuchRecord: 404,
     NoSuchSchedule: 404,
     NoBroker: 503,

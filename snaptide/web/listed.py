@@ -53,6 +53,7 @@ def listed(
     texts: Callable[[Row], Iterable[object]],
     *,
     start: int = 0,
+    total: int | None = None,
     room: int = ROOM,
     longest: int = LONGEST_IN_LIST,
 ) -> Listed[Row]:
@@ -62,17 +63,21 @@ def listed(
         texts: the values that the page shows of a row, as `shown` shows them; one that
             it has in several places comes as often.
         start: how many are left out before; none if there are not so many.
+        total: how many there are, if only those from the start on are given.
         room: in bytes.
         longest: a text is cut after so many characters.
     """
-    start = start if start < len(found) else 0
+    if total is None:
+        total = len(found)
+        start = start if start < total else 0
+        found = found[start:]
     rows: list[Row] = []
-    for row in found[start : start + AT_ONCE]:
+    for row in found[:AT_ONCE]:
         room -= _MARKUP + sum(bytes_of(text, longest) for text in texts(row))
         if rows and room < 0:
             break
         rows.append(row)
-    return Listed(rows=rows, start=start, total=len(found))
+    return Listed(rows=rows, start=start, total=total)
 
 
 def bytes_of(value: object, longest: int = LONGEST_IN_LIST) -> int:
@@ -80,13 +85,16 @@ def bytes_of(value: object, longest: int = LONGEST_IN_LIST) -> int:
     return len(escape(shown(value, longest)).encode())
 
 
-def start_of(visit: Visit) -> int:
+def start_of(visit: Visit, name: str = "from") -> int:
     """The place in the page's list that the address names.
+
+    Parameters:
+        name: of the address's parameter.
 
     Raises:
         PageMissing: it is no number of ours.
     """
-    text = visit.query("from") or "0"
+    text = visit.query(name) or "0"
     if not text.isdecimal() or int(text) >= 2**31:
         raise PageMissing("There is no such part of the list.")
     return int(text)

@@ -1,0 +1,44 @@
+"""`snaptide snapshot held`: rows that the next refresh of a group looks at again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Group
+
+import snapshots
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.output import show, table
+from snaptide.cli.program import Program
+
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="A refresh group.")]
+
+
+def held(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many rows.")] = 100,
+    json: Json = False,
+) -> None:
+    """List the rows of a refresh group that refreshes have left alone, and why.
+
+    Counts are exact. The next refresh looks at these rows again.
+
+    Example: snaptide snapshot held jfk airport
+    """
+    program = Program.of(ctx)
+    found = snapshots.list_held(program.site(site), group, limit=limit)
+    counts = [(one.snapshot, one.by, one.rows) for one in found.counts]
+    rows = [(one.snapshot, ", ".join(one.key), one.by, one.why) for one in found.rows]
+    title = f"{len(rows):,} of {found.total:,} rows"
+    show(
+        program,
+        found,
+        lambda: Group(
+            table(["snapshot", "held by", "rows"], counts),
+            "",
+            table(["snapshot", "key", "held by", "the site says"], rows, title),
+        ),
+    )

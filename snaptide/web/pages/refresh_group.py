@@ -1,0 +1,117 @@
+"""A refresh group: its age, its snapshots, and the rows that it does not show yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import snapshots
+from deferred.schedules import EVERYTHING
+from sites.errors import SiteNotInitialised, SiteUnreachable
+from snapshots import HeldRow, SnapshotDescription, UnknownSnapshot
+from snaptide.status import GroupStatus, ScheduleStatus, SiteStatus, status_of
+from snaptide.web.listed import AT_ONCE, listed, start_of
+from snaptide.web.page import Page
+from snaptide.web.visit import Visit, command
+
+#: Bytes for the snapshots, for what counts their rows, and for those rows.
+_OF_SNAPSHOTS, _OF_COUNTS, _OF_ROWS = 30_000, 10_000, 25_000
+
+#: Why a refresh looks at a row again, by the word of the updatable snapshot log.
+MEANING = {
+    "held": "A refresh left the row alone: a user had locked or changed it, or a row "
+    "that was left alone has its value, is its parent or its child.",
+    "refused": "A trigger, constraint or policy of the site refuses the master's row.",
+    "frozen": "The row leaves the snapshot, and may not be changed until it has left.",
+    "trigger": "A foreign key's action changed the row during a refresh.",
+    "folded": "A purge removed the call of a change that no refresh has shown yet.",
+    "synchronous": "A coordinated transaction changed the row.",
+    "rectify": "snaptide rectify asks for the row.",
+}
+
+
+def read(visit: Visit) -> Mapping[str, Any]:
+    """What the site says of the group; no other site is asked.
+
+    Raises:
+        SiteUnreachable: it does not answer.
+        UnknownSnapshot: it has no such group.
+    """
+    site, name = visit.site.name, visit.path["group"]
+    status, group = _status(visit, name)
+    shown_from, members_from = start_of(visit), start_of(visit, "members")
+    members = visit.ask(
+        ("members", name, members_from),
+        partial(
+            snapshots.list_snapshots, group=name, limit=AT_ONCE, offset=members_from
+        ),
+    )
+    held = visit.ask(
+        ("held", name, shown_from),
+        partial(snapshots.list_held, group=name, limit=AT_ONCE, offset=shown_from),
+    )
+    return {
+        "site": site,
+        "status": status,
+        "group": group,
+        "members": listed(
+            members,
+            _of_member,
+            start=members_from,
+            total=group.snapshots,
+            room=_OF_SNAPSHOTS,
+        ),
+        "queue": next(
+            (one for one in status.backlog if one.destination == group.master), None
+        ),
+        "schedules": [one for one in status.schedules if _concerns(one, group)],
+        "running": [
+            one
+            for one in status.activities
+            if one.kind in ("refresh", "check") and one.subject == name
+        ],
+        "counts": listed(held.counts, lambda one: (one.snapshot,), room=_OF_COUNTS),
+        "held": listed(
+            held.rows, _of_row, start=shown_from, total=held.total, room=_OF_ROWS
+        ),
+        "meanings": {by: MEANING.get(by, "") for by in {o.by for o in held.counts}},
+        "to_list": command("snapshot", "held", site, name),
+        "to_refresh": command("refresh", site, name),
+        "command": command("snapshot", "list", site, "--group", name),
+    }
+
+
+def _status(visit: Visit, name: str) -> tuple[SiteStatus, GroupStatus]:
+    status = visit.ask("site", partial(status_of, alone=True))
+    if not status.reachable:
+        raise SiteUnreachable(status.error)
+    if status.error:
+        raise SiteNotInitialised(status.error)
+    for group in status.groups:
+        if group.name == name:
+            return status, group
+    raise UnknownSnapshot(f"There is no refresh group {name}.", group=name)
+
+
+def _concerns(schedule: ScheduleStatus, group: GroupStatus) -> bool:
+    """Whether a schedule brings changes to or from the group, or checks it."""
+    subjects = {
+        "refresh": (group.name,),
+        "check": (group.name, EVERYTHING),
+        "push": (group.master, EVERYTHING),
+    }
+    return schedule.subject in subjects.get(schedule.kind, ())
+
+
+def _of_member(one: SnapshotDescription) -> Iterable[object]:
+    return (one.name, one.table, one.condition)
+
+
+def _of_row(row: HeldRow) -> Iterable[object]:
+    return (row.snapshot, row.key, row.why)
+
+
+PAGE = Page(
+    path="/sites/{site}/groups/{group:path}", template="refresh_group.html", read=read
+)
