@@ -63,7 +63,7 @@ def web(
 
     program = Program.of(ctx)
     address, port = address_of(listen)
-    made = _console(program, users, proxy_header, (*_LOOPBACK, *(host or ())))
+    made = made_console(program, users, proxy_header, (*_LOOPBACK, *(host or ())))
     _refuse_unsafe(made, address, host)
     typer.echo(f"The console is at http://{listen}/", err=True)
     if made.users is None:
@@ -97,12 +97,17 @@ def users_file(program: Program, given: Path | None) -> Path:
     return given or find(program.config).absolute().parent / USERS
 
 
-def _console(
+def made_console(
     program: Program,
-    given: Path | None,
-    proxy_header: str | None,
-    hosts: tuple[str, ...],
+    given: Path | None = None,
+    proxy_header: str | None = None,
+    hosts: tuple[str, ...] = _LOOPBACK,
 ) -> Console:
+    """The console of the settings' sites.
+
+    Parameters:
+        given: the file of users, if not the one beside the settings.
+    """
     from snaptide.web.console import Console
     from snaptide.web.users import Users, read
 

@@ -16,6 +16,8 @@ from deferred import schedules
 from sites import Directory
 from snaptide import scheduled
 from snaptide.application import celery_app
+from snaptide.cli.program import Program
+from snaptide.cli.web import made_console
 from snaptide.settings import Settings
 from tests.console import Browser, console
 from tests.fix_commands import Snaptide
@@ -204,6 +206,20 @@ def test_the_command_asks_as_the_console_does(
     assert (report["task"], report["site"], report["subject"]) == ("purge", "jfk", "*")
     assert queued(broker) == [[["jfk"], {"record_days": 7}]]
     assert "SNP-342" in asking.said("schedule", "run", "jfk", "push", "hq", code=1)
+
+
+def test_the_console_of_the_command_asks_the_broker_of_the_settings(
+    sites: Directory, broker: str, write_settings: WriteSettings
+) -> None:
+    schedules.schedule(sites["jfk"], "purge", every="1h")
+    alone = made_console(Program(config=write_settings(sites)))
+    assert alone.run_schedule is None
+    made = made_console(Program(config=write_settings(sites, broker)))
+    assert made.run_schedule is not None
+    made.run_schedule(made.sites["jfk"], "purge", "*")
+    assert queued(broker) == [[["jfk"], {}]]
+    for each in (alone, made):
+        each.sites.close()
 
 
 def test_a_broker_that_is_away(
