@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 from masters.analysis.records import Resolved, RulesVersion, show_resolution
 from snaptide import toml
@@ -57,6 +58,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
             longest=LONGEST,
         ),
         "longest": LONGEST,
+        "history": _history(record),
         "rules": rules,
         "document": _document(record, rules),
         "longest_rules": LONGEST_RULES,
@@ -80,6 +82,14 @@ def _columns(record: Resolved) -> Sequence[Column]:
         for name in names
     ]
     return sorted(made, key=lambda column: not column.differs)
+
+
+def _history(record: Resolved) -> str:
+    """The address of the row's history."""
+    row = [(n, v) for n, v in record.row_key.items() if v is not None]
+    pairs = [("table", line(record).table)]
+    pairs += [pair for n, v in row for pair in (("column", n), ("value", v))]
+    return "/history?" + urlencode(pairs)
 
 
 def _cells(column: Column) -> Sequence[object]:
