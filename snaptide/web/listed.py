@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -83,6 +83,12 @@ def listed(
 def bytes_of(value: object, longest: int = LONGEST_IN_LIST) -> int:
     """How many bytes of a page a value takes."""
     return len(escape(shown(value, longest)).encode())
+
+
+def whole(text: str) -> Iterator[str]:
+    """A text that a page shows without a cut, in pieces that `listed` counts."""
+    for at in range(0, len(text), LONGEST_IN_LIST):
+        yield text[at : at + LONGEST_IN_LIST]
 
 
 def start_of(visit: Visit, name: str = "from") -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -85,6 +86,26 @@ def test_a_site_says_what_waits_and_what_to_do(
     assert "{{ 7 * 7 }}" in page
     assert "snaptide push jfk hq" in page
     assert "purge" in page
+
+
+def test_a_site_with_ten_thousand_of_all(sites: Directory, tmp_path: Path) -> None:
+    run(
+        sites["jfk"],
+        "INSERT INTO snaptide.refresh_group (name, master, master_id, last_error)"
+        " SELECT repeat('<', 900) || to_char(g, 'FM00000'), 'hq', gen_random_uuid(),"
+        " repeat('<', 900) FROM generate_series(1, 10000) g",
+        "INSERT INTO snaptide.schedule (kind, subject, interval, last_error)"
+        " SELECT 'refresh', name, '1h', repeat('<', 900) FROM snaptide.refresh_group",
+    )
+    browser = Browser(console(sites, tmp_path))
+    page = browser.get("/sites/jfk")
+    assert len(page.encode()) < 80_000
+    assert re.search(r"[\d,]+ more findings are not shown", page)
+    assert re.search(r"9,9\d\d more schedules are not shown", page)
+    [rest] = re.findall(r"\?from=(\d+)", page)
+    page = browser.get(f"/sites/jfk?from={rest}")
+    assert f"{int(rest) + 1} to " in page
+    assert f"%3C{int(rest) + 1:05}" in page
 
 
 @pytest.fixture

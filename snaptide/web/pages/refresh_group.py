@@ -16,7 +16,7 @@ from snaptide.web.page import Page
 from snaptide.web.visit import Visit, command
 
 #: Bytes for the snapshots, for what counts their rows, and for those rows.
-_OF_SNAPSHOTS, _OF_COUNTS, _OF_ROWS = 30_000, 10_000, 25_000
+_OF_SNAPSHOTS, _OF_COUNTS, _OF_ROWS = 24_000, 6_000, 22_000
 
 #: Why a refresh looks at a row again, by the word of the updatable snapshot log.
 MEANING = {

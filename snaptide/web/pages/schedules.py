@@ -18,7 +18,7 @@ from snaptide.asking import asking
 from snaptide.errors import NoBroker
 from snaptide.web.action_log import noted
 from snaptide.web.errors import PageMissing
-from snaptide.web.listed import listed, start_of
+from snaptide.web.listed import listed, start_of, whole
 from snaptide.web.page import Action, Page
 from snaptide.web.visit import Visit, command
 
@@ -154,9 +154,10 @@ def _late_by(state: State, line: Line) -> timedelta | None:
 
 def _texts(line: Line) -> Iterable[object]:
     one = line.schedule
-    # The name is shown, sent by each button, and said by each to a screen reader.
+    # The name is shown, said by each button to a screen reader, and sent by each.
     return (
-        *[line.name] * 5,
+        *[line.name] * 3,
+        *[*whole(line.name)] * 2,
         one.interval,
         one.options,
         one.last_error,
