@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -17,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
 import deferred
+import groups
 import masters
 import snapshots
 import synchronous
@@ -28,6 +30,7 @@ from snaptide.cli import app
 from snaptide.doctor import Severity
 from snaptide.embedded import PostgresServer
 from snaptide.status import status
+from tests.console import Browser, console
 from tests.fix_db import MakeDatabase
 from tests.fix_secrets import watched
 from tests.fix_worker import WriteSettings
@@ -288,6 +291,23 @@ def test_calling_procedures(
     assert deferred.push(as_login("pusher")["jfk"]).errors == 0
     for site in world.values():
         assert run(site, "SELECT min(qty) FROM public.orders") == [(101,)]
+
+
+def test_a_console_that_only_looks(
+    world: Directory, as_login: As, tmp_path: Path
+) -> None:
+    groups.create_group(world["hq"], "sales")
+    browser = Browser(console(as_login("looker"), tmp_path))
+    pages = ("errors", "conflicts", "rules", "groups", "group?name=sales", "indoubt")
+    for site in ("hq", "jfk"):
+        for page in (
+            "",
+            *(f"/{one}" for one in pages if site == "hq" or "?" not in one),
+        ):
+            assert "permission denied" not in browser.get(f"/sites/{site}{page}"), page
+    assert "sales" in browser.get("/sites/hq/group?name=sales")
+    # Rows of users' tables are theirs.
+    assert "permission denied" in browser.get("/history?table=orders&key=1")
 
 
 def test_looking(world: Directory, as_login: As) -> None:
