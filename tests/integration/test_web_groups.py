@@ -18,7 +18,7 @@ from tests.grouped import GROUP, broken_off_at, found_group, group_id, push_all,
 from tests.linked_table import run, scalar
 from tests.silence import silent
 
-PAGE = f"/sites/hq/group?name={GROUP}"
+PAGE = f"/sites/hq/replication-group?name={GROUP}"
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }} "
 LIST = """
 INSERT INTO snaptide.differing_row (group_id, table_schema, table_name, key, why)
@@ -51,17 +51,19 @@ def cells(page: str, master: str) -> dict[str, str]:
 
 def test_in_no_group(sites: Directory, tmp_path: Path) -> None:
     browser = Browser(console(sites, tmp_path))
-    assert "jfk is in no group of masters" in browser.get("/sites/jfk/groups")
-    assert 'href="/sites/jfk/groups"' in browser.get("/sites/jfk")
-    assert "SNP-" in browser.get("/sites/jfk/group?name=none", 404)
-    assert "does not name a group" in browser.get("/sites/jfk/group", 404)
+    assert "jfk is in no group of masters" in browser.get(
+        "/sites/jfk/replication-groups"
+    )
+    assert 'href="/sites/jfk/replication-groups"' in browser.get("/sites/jfk")
+    assert "SNP-" in browser.get("/sites/jfk/replication-group?name=none", 404)
+    assert "does not name a group" in browser.get("/sites/jfk/replication-group", 404)
 
 
 def test_masters_and_the_paths_between_them(
     masters: Directory, browser: Browser
 ) -> None:
     run(masters["hq"], "UPDATE orders SET qty = 2")
-    listed = browser.get("/sites/hq/groups")
+    listed = browser.get("/sites/hq/replication-groups")
     assert f'href="{PAGE}"' in listed
     assert "snaptide group list hq" in listed
     page = browser.get(PAGE)
@@ -110,7 +112,7 @@ def test_what_is_interrupted_is_shown_and_not_ended(
     assert sum(before)
     problem = cells(browser.get(PAGE), "lax")["Problem"]
     assert "snaptide group show ends it" in problem
-    assert GROUP in browser.get("/sites/lax/groups")
+    assert GROUP in browser.get("/sites/lax/replication-groups")
     assert "There are no rules" in browser.get("/sites/lax/rules")
     assert [scalar(site, left) for site in masters.values()] == before
     groups.show_group(masters["hq"], GROUP)
@@ -129,7 +131,9 @@ def test_a_master_that_is_away_is_a_state_of_its_line(
         assert cells(page, "lax")["Sends to"] == "bos, hq"
         assert cells(page, "bos")["Problem"] == "-"
         assert "at the masters that answer" in page
-        assert "The site does not answer" in browser.get("/sites/lax/groups", 503)
+        assert "The site does not answer" in browser.get(
+            "/sites/lax/replication-groups", 503
+        )
 
 
 def test_hostile_names_are_text_and_long_lists_are_cut(
@@ -139,9 +143,10 @@ def test_hostile_names_are_text_and_long_lists_are_cut(
     for number in range(20):
         groups.create_group(hq, f"{HOSTILE}{number} ")
     browser = Browser(console(sites, tmp_path))
-    listed = browser.get("/sites/hq/groups")
+    listed = browser.get("/sites/hq/replication-groups")
     addresses = [
-        unescape(one) for one in re.findall(r'href="(/sites/hq/group\?[^"]+)', listed)
+        unescape(one)
+        for one in re.findall(r'href="(/sites/hq/replication-group\?[^"]+)', listed)
     ]
     assert len(addresses) == 20
     page = browser.get(addresses[0])

@@ -108,4 +108,4 @@ def _of_rows(found: tuple[str, Difference]) -> Iterable[object]:
     return (master, row.table, row.rows, row.key, row.why)
 
 
-PAGE = Page(path="/sites/{site}/group", template="group.html", read=read)
+PAGE = Page(path="/sites/{site}/replication-group", template="group.html", read=read)

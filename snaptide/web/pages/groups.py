@@ -29,4 +29,4 @@ def _texts(one: Group) -> Sequence[object]:
     return (*name, one.definition_site, one.names, one.tables, one.status)
 
 
-PAGE = Page(path="/sites/{site}/groups", template="groups.html", read=read)
+PAGE = Page(path="/sites/{site}/replication-groups", template="groups.html", read=read)
