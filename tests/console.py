@@ -18,6 +18,8 @@ from snaptide.web.users import Role, Users, set_user
 from tests.fix_secrets import watched
 
 PASSWORD = "correct horse battery staple"
+#: Seconds; a busy machine may take long over a page of ten thousand rows.
+PATIENCE = 60.0
 _TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 # Fails the run if a page's log, a report or a file shows it.
@@ -40,6 +42,7 @@ def console(sites: Directory, folder: Path, **options: Any) -> Console:
     """A console whose users are called as their roles are."""
     path = folder / "users-password"
     path.write_text(_lines(), "utf-8")
+    options = {"patience": PATIENCE, **options}
     return Console(sites=sites, users=Users(path), **options)
 
 

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from sites import Directory, Site
 from snaptide.status import SiteStatus, status_of
 from snaptide.web.attempts import Attempts
-from snaptide.web.questions import Answer, Questions
+from snaptide.web.questions import PATIENCE, Answer, Questions
 from snaptide.web.sessions import LoginForms, Sessions
 from snaptide.web.users import Users
 
@@ -30,6 +30,7 @@ class Console:
         proxy_header: the header in which a proxy on this machine says who the user is.
         run_schedule: has a worker run a schedule now; None where no broker is
             configured.
+        patience: seconds that a page waits for a site.
     """
 
     sites: Directory
@@ -37,6 +38,7 @@ class Console:
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
     proxy_header: str | None = None
     run_schedule: RunSchedule | None = None
+    patience: float = PATIENCE
     sessions: Sessions = field(default_factory=Sessions)
     login_forms: LoginForms = field(default_factory=LoginForms)
     attempts: Attempts = field(default_factory=Attempts)
@@ -45,7 +47,7 @@ class Console:
     def questions(self) -> Questions:
         """The questions to sites that are under way."""
         # One thread for each site that is silent, and some for the others.
-        return Questions(len(self.sites) + 16)
+        return Questions(len(self.sites) + 16, self.patience)
 
     @cached_property
     def examinations(self) -> Questions:

@@ -41,9 +41,11 @@ class Questions:
 
     Parameters:
         most: how many run at once.
+        patience: seconds that a page waits for a site.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, patience: float = PATIENCE) -> None:
+        self.patience = patience
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="snaptide-web")
         self._lock = threading.Lock()
         self._open: dict[Hashable, Future[Answer[Any]]] = {}
@@ -76,7 +78,7 @@ class Questions:
         began = {name: self.begin(site, what, question) for name, site in sites.items()}
         # Wait for a silent site once, and then look only whether it is back.
         awaited = [f for name, f in began.items() if (name, what) not in self._silent]
-        wait(awaited, timeout=PATIENCE)
+        wait(awaited, timeout=self.patience)
         return {
             name: self._answer((name, what), sites[name], future)
             for name, future in began.items()
@@ -111,7 +113,7 @@ class Questions:
             return future.result()
         now = time.monotonic()
         with self._lock:
-            since = self._silent.setdefault(key, now - PATIENCE)
+            since = self._silent.setdefault(key, now - self.patience)
         text = f"Site {site.name} has not answered for {now - since:.0f} seconds."
         return Answer(error=SiteUnreachable(text, site=site.name))
 

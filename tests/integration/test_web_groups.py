@@ -123,7 +123,7 @@ def test_a_master_that_is_away_is_a_state_of_its_line(
     masters: Directory, tmp_path: Path, gone: Callable[..., Directory]
 ) -> None:
     with gone(masters, "lax") as left:
-        browser = Browser(console(left, tmp_path))
+        browser = Browser(console(left, tmp_path, patience=4.0))
         page = browser.get(PAGE)
         assert re.search(
             "cannot be reached|has not answered", cells(page, "lax")["Problem"]

@@ -70,11 +70,11 @@ def test_a_deciding_site_that_is_silent(
     linked: Directory, left: str, tmp_path: Path
 ) -> None:
     with silent(linked, "jfk") as some:
-        page = Browser(console(some, tmp_path)).get("/sites/hq/indoubt")
+        page = Browser(console(some, tmp_path, patience=4.0)).get("/sites/hq/indoubt")
         assert left in page
         assert "Other sites take long to answer" in page
     with silent(linked, "hq") as some:
-        page = Browser(console(some, tmp_path)).get("/sites/jfk/indoubt")
+        page = Browser(console(some, tmp_path, patience=4.0)).get("/sites/jfk/indoubt")
         assert "decided" in page
         assert "Other sites take long to answer" in page
     synchronous.recover(linked["hq"])
@@ -99,5 +99,5 @@ def test_many_with_hostile_names(linked: Directory, tmp_path: Path) -> None:
 
 def test_a_site_that_is_away(linked: Directory, tmp_path: Path) -> None:
     with without(linked, "hq") as some:
-        browser = Browser(console(some, tmp_path))
+        browser = Browser(console(some, tmp_path, patience=4.0))
         assert "The site does not answer" in browser.get("/sites/hq/indoubt", 503)
