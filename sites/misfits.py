@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, func, literal, select
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sites.names import QualifiedName
 from sites.staged import Staged, selected
@@ -35,7 +36,8 @@ def first(
         rows: equalities that select the changes in the source (column -> value).
 
     Returns:
-        Column, value, and the error message of the type.
+        Column, value, and the error message of the type. None if there is none, or if a
+        type cannot tell: the check of a domain may fail with an error of its own.
     """
     columns = [staged.table.column(name) for name in staged.columns]
     doubtful = [one for one in columns if one.type != one.staged_type.name]
@@ -50,7 +52,7 @@ def first(
         ],
     )
     refused = REFUSES.lateral()
-    return connection.execute(
+    wanted = (
         select(each.c.name, each.c.value, refused.c.message)
         .select_from(staged.source.join(each, sa.true()).join(refused, sa.true()))
         .where(
@@ -60,7 +62,14 @@ def first(
             refused.c.message.is_not(None),
         )
         .limit(1)
-    ).one_or_none()
+    )
+    try:
+        with connection.begin_nested():
+            return connection.execute(wanted).one_or_none()
+    except OperationalError:
+        raise
+    except DBAPIError:
+        return None
 
 
 def find(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> str | None:

@@ -109,3 +109,28 @@ def test_delete_of_a_row_that_the_master_never_had(sites: Directory) -> None:
     assert rows(hq) == [(2, 2, "behind")]
     assert deferred.delete_errors(hq) == 2
     assert deferred.push(jfk).errors == 0
+
+
+@pytest.mark.parametrize("most", [50_000, 1], ids=["together", "one by one"])
+@pytest.mark.parametrize("check", ["VALUE::int > 0", "1 / length(VALUE) >= 0"])
+def test_domain_whose_check_fails_with_an_error(
+    sites: Directory, check: str, most: int
+) -> None:
+    """PostgreSQL cannot be asked whether it accepts a value: that fails as well."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, f"CREATE DOMAIN few AS text CHECK ({check})")
+    columns = "id int PRIMARY KEY, v {}"
+    link(sites, columns=columns.format("few"), at_site=columns.format("text"))
+    bad = "many" if "int" in check else ""
+    for number, value in enumerate(("1", bad, "3")):
+        run(jfk, f"INSERT INTO orders VALUES ({number}, '{value}')")
+    report = deferred.push(jfk, group_max_calls=most)
+    assert (report.transactions, report.errors) == (3, 1)
+    assert [row[0] for row in rows(hq)] == [0, 2]
+    [error] = deferred.list_errors(hq)
+    [retried] = deferred.retry_errors(hq)
+    assert not retried.applied
+    assert retried.reason.endswith(error.error_message)
+    edits = [deferred.Edit.parse("orders.v=2")]
+    [retried] = deferred.retry_errors(hq, [error.id], edits=edits)
+    assert retried.applied, retried.reason
