@@ -18,8 +18,10 @@ from sqlalchemy import Connection, Uuid, and_, func, literal, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
 from deferred.error_catalog import differing_row, error_call, error_procedure
+from masters.apply.alone import staged_keys
 from masters.catalog import group_schema
 from sites import QualifiedName
+from sites.staged import Staged
 
 #: If a transaction has more rows than this, its tables are listed instead of the rows;
 #: so is a table of which rules and foreign keys have listed more.
@@ -111,6 +113,23 @@ def note_keys(
     if (connection.scalar(number) or 0) > MANY:
         connection.execute(sa.delete(differing_row).where(rows))
         _note(connection, select(*whole, sa.null()), why)
+
+
+def note_staged(
+    connection: Connection, staged: Staged, which: sa.ColumnElement[bool], why: str
+) -> None:
+    """List the rows of staged changes, if their table is in a group.
+
+    Parameters:
+        which: the changes.
+    """
+    table = staged.table.qualified
+    mine = select(group_schema.c.group_id).where(
+        group_schema.c.table_schema == table.schema,
+        group_schema.c.table_name == table.name,
+    )
+    for group_id in connection.scalars(mine).all():
+        note_keys(connection, group_id, table, staged_keys(staged, which), why)
 
 
 def note_all(connection: Connection, why: str) -> None:

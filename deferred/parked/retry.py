@@ -86,13 +86,12 @@ def _retry(
     row = error_queue.get(connection, error_id)
     _refuse_before_its_turn(connection, row)
     steps = _steps(connection, master, row, edits)
+    if edits:
+        _list_edited(connection, row, edits, steps)
     outcome = _apply(connection, steps, error_id)
     edited_keys = edit.renames(connection, error_id, edits, steps)
     renamed = outcome.takes_away or edited_keys
     lost = "which was applied with other values" if renamed else None
-    if edits:
-        why = f"transaction {row.origin_transaction} of {row.origin} was edited"
-        differing.note_parked(connection, error_id, f"{why} when it was retried")
     this = error_transaction.c.id == error_id
     error_queue.remove(connection, this, lost=lost, keep=edited_keys)
     _own_again(connection)
@@ -199,6 +198,20 @@ def _steps(
         ],
         calls=procedures,
     )
+
+
+def _list_edited(
+    connection: Connection, row: Row[Any], edits: Sequence[Edit], steps: Steps
+) -> None:
+    """List the rows of a group that it changes, as its site meant it and as edited."""
+    made = f"transaction {row.origin_transaction} of {row.origin}"
+    why = f"{made} was edited when it was retried"
+    differing.note_parked(connection, row.id, why)
+    _, left = edit.procedures(steps.calls, edits)
+    numbers = tuple(one.call_no for one in edited(connection, row.id, left))
+    for staged in steps.changed:
+        which = selected(staged.source, {"call_no": numbers})
+        differing.note_staged(connection, staged, which, why)
 
 
 def _chosen(

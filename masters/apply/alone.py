@@ -63,7 +63,8 @@ class Alone:
     def followed(self, staged: Staged, call_nos: Sequence[int], cause: Cause) -> None:
         """Name staged rows that a rule changed, or drops."""
         if self.tell is not None and call_nos:
-            keys = partial(_staged_keys, staged, self.unit, call_nos)
+            mine = chosen(staged, self.unit, call_nos)
+            keys = partial(staged_keys, staged, mine)
             self.tell(staged.table.qualified, keys, cause)
 
     def reached(self, connection: Connection, paths: Iterable[Path]) -> None:
@@ -74,8 +75,8 @@ class Alone:
             self.tell(path.whole, partial(_reached_keys, connection, path), None)
 
 
-def _staged_keys(staged: Staged, unit: int, call_nos: Sequence[int]) -> Subquery:
-    mine = chosen(staged, unit, call_nos)
+def staged_keys(staged: Staged, mine: ColumnElement[bool]) -> Subquery:
+    """The keys that some staged changes find and give, as a `Tell` gets them."""
     old = select(_key({name: staged.key(name) for name in staged.identity}))
     new = select(_key({name: staged.new(name) for name in staged.identity}))
     return sa.union(old.where(mine), new.where(mine, staged.kind(MOVE))).subquery()

@@ -72,6 +72,25 @@ def test_rows_are_listed_until_they_are_equal(
     assert told(lax) == [], "it was seen to be equal"
 
 
+def test_keys_that_an_edit_gives_are_listed(three: Directory) -> None:
+    """Others never get the row that it makes, nor lose the one that it moves."""
+    lax = three["lax"]
+    run(three["hq"], "INSERT INTO orders (id, qty) VALUES (3, 7)")
+    run(lax, "INSERT INTO orders (id, qty) VALUES (3, 5)")
+    deferred.push(three["hq"], "lax")
+    for parked, edit in zip(
+        deferred.list_errors(lax), ("orders.id=8", "orders.id=9"), strict=True
+    ):
+        edits = [Edit.parse(edit)]
+        [report] = deferred.retry_errors(lax, [parked.id], edits=edits)
+        assert report.applied, report.reason
+    listed = "SELECT key ->> 'id' FROM snaptide.differing_row ORDER BY 1"
+    assert run(lax, listed) == [("1",), ("3",), ("8",), ("9",)]
+    (told_first, told_second) = told(lax)
+    assert "2 rows are not the same" in told_first
+    assert "2 rows are not the same" in told_second
+
+
 def test_tables_of_a_restored_master_are_listed_until_they_are_equal(
     make_sites: Callable[..., Directory], clone: Clone
 ) -> None:
