@@ -16,10 +16,12 @@ from deferred.batches.batch import QueuedTransaction
 from deferred.batches.sender import Sender
 from deferred.catalog import duplicate_watch
 from deferred.catalog import queue as queue_catalog
+from deferred.parked import differing
 from groups.catalog import applied_transaction
+from masters.apply.alone import staged_keys
 from sites import QualifiedName
 from sites.position import STRETCH
-from sites.staged import Staged, selected
+from sites.staged import UPDATES, Staged, selected
 
 _log = logging.getLogger(__name__)
 
@@ -67,10 +69,51 @@ def drop_already_applied(
                     sender.name,
                     one.table.qualified,
                 )
+                _list_what_differs(target, group, one, units, transaction.xid, origin)
                 target.execute(sa.delete(one.source).where(_of(one, units)))
             elif before is False or not known:
                 certain = False
     return certain
+
+
+def _list_what_differs(
+    target: Connection,
+    group: uuid.UUID,
+    one: Staged,
+    units: Sequence[int],
+    xid: str,
+    origin: str,
+) -> None:
+    """List the rows that this master does not have as changes made them.
+
+    What came before may have been given up in the error queue, or edited, when its
+    rows were the same everywhere, because no other master had the transaction yet.
+    """
+    why = (
+        f"transaction {xid} of {origin} has come here before, and other masters may"
+        " have it as it was"
+    )
+    keys = staged_keys(one, and_(_of(one, units), _is_otherwise(one)))
+    differing.note_keys(target, group, one.table.qualified, keys, why)
+
+
+def _is_otherwise(one: Staged) -> sa.ColumnElement[bool]:
+    """Whether the master's row is not as a change would leave it."""
+    here = one.table.sql().alias("here")
+    as_made = sa.exists().where(
+        *(here.c[name] == one.new(name) for name in one.identity),
+        *(
+            sa.or_(
+                one.table.column(name).unchanged(one.old(name), one.new(name)),
+                one.table.column(name).unchanged(here.c[name], one.new(name)),
+            )
+            for name in one.columns
+        ),
+    )
+    still = sa.exists().where(one.same_row(here))
+    return sa.case(
+        (one.kind("D"), still), (one.kind("I", "R", *UPDATES), ~as_made), else_=False
+    )
 
 
 def _watched(

@@ -13,6 +13,7 @@ import masters
 import snapshots
 from deferred.options import ErrorAction
 from deferred.pushing.push import destinations
+from groups.differences import differences
 from groups.errors import CannotSwitch
 from masters import rules
 from masters.errors import NoSnapshotLog
@@ -226,6 +227,30 @@ def test_and_back_again(world: Directory) -> None:
     for name in MASTERS:
         assert quantities(world[name])[2] == 11, name
     assert registered(world["lax"]) == []
+
+
+def test_what_was_given_up_and_is_sent_again_is_said_to_differ(
+    world: Directory,
+) -> None:
+    """At the former master it was deleted when no other had it; it comes no more."""
+    hq, jfk = world["hq"], world["jfk"]
+    run(hq, "ALTER TABLE orders ADD CHECK (name <> 'bad')")
+    run(jfk, "UPDATE orders SET name = 'bad' WHERE id = 1")
+    run(jfk, ADD.format(10, 2))
+    assert deferred.push(jfk).errors == 1
+    deferred.delete_errors(hq)
+    assert differences(hq) == []
+    with without(world, "hq") as left:
+        groups.switch_master(left["jfk"], "orders", to="lax")
+        push_among(left, "jfk", "lax", "bos")
+    push_all(masters_of(world))
+    assert [rows(world[name])[0][1] for name in MASTERS] == [None, "bad", "bad"]
+    [told] = differences(hq)
+    assert (told.key, told.rows) == ("id=1", 1)
+    assert "of jfk has come here before" in told.why
+    run(world["lax"], "UPDATE orders SET name = NULL WHERE id = 1")
+    deferred.push(world["lax"], "bos")
+    assert differences(hq) == []
 
 
 def test_master_that_was_left_is_not_told_so_while_snapshots_come_back(
