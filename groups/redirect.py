@@ -27,7 +27,12 @@ from deferred.catalog import (
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import BothDestinations, CallsQueued
 from deferred.queues import define, queue, queue_function
-from deferred.queues.queue import Queue, call_numbers, undelivered_procedures
+from deferred.queues.queue import (
+    Queue,
+    call_numbers,
+    list_queues,
+    undelivered_procedures,
+)
 from groups.queued import transactions
 from groups.table_queue import note_forgotten
 from sites import transport
@@ -61,6 +66,38 @@ def refuse_procedures(connection: Connection, name: str) -> None:
             destination=name,
             calls=waiting,
         )
+
+
+def refuse_shared(connection: Connection, queues: Sequence[Queue], to: str) -> None:
+    """Make sure that no table's changes would come to a master in two halves.
+
+    A master takes a transaction's changes of a table once. If the former one, which may
+    send its half on, has the changes of one snapshot, and those of another snapshot of
+    the table go to the new one, it would leave one half out.
+
+    Raises:
+        BothDestinations: there are such transactions.
+    """
+    mine = {one.id for one in queues}
+    others = [one for one in list_queues(connection, to) if one.id not in mine]
+    pairs = [(one, o) for one in queues for o in others if one.target == o.target]
+    for one, other in pairs:
+        sent = select(delivery.c.xid).where(
+            delivery.c.destination == one.destination, delivery.c.batch.is_not(None)
+        )
+        half, rest = one.sql().c.xid, other.sql().c.xid
+        number = connection.scalar(
+            select(func.count(half.distinct())).where(
+                half.in_(sent), half.in_(select(rest))
+            )
+        )
+        if number:
+            raise BothDestinations(
+                f"{number} transactions changed {one.target} through {one.snapshot} and"
+                f" {other.snapshot}, and {one.destination} may still send its half on.",
+                destination=to,
+                transactions=number,
+            )
 
 
 def answered_by(name: str, at: Marker) -> ColumnElement[bool]:

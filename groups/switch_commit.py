@@ -81,6 +81,7 @@ def _watch(
     if answered is not None or numbers is None:
         origin.rollback()
         return None
+    redirect.refuse_shared(origin, given.queues, given.new.name)
     watch = _duplicate_watch(given, origin, numbers)
     origin.rollback()
     duplicate_watch.watch_for(there, [watch])

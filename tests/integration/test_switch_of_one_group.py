@@ -122,3 +122,33 @@ def test_what_no_batch_has_yet_gets_its_place_by_all_its_calls(
         assert run(jfk, waiting) == [(2,)]
         push_among(left, "jfk", "lax")
         assert at_master(left["lax"]) == (1, 177)
+
+
+def test_two_snapshots_of_one_table_get_one_master(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """Each master has half of a transaction's changes of the table, and sends it on."""
+    sites = make_sites("hq", "lax", "jfk")
+    hq, lax, jfk = (sites[name] for name in ("hq", "lax", "jfk"))
+    found_group(sites, "hq", "lax")
+    for site in (hq, lax):
+        masters.create_snapshot_log(site, "orders")
+    run(hq, "INSERT INTO orders (id, qty) VALUES (1, 0), (2, 0)")
+    deferred.push(hq, "lax")
+    for name, master in (("one", "hq"), ("two", "lax")):
+        snapshots.create(jfk, name, table="orders", master=master, updatable=True)
+        refresh(jfk, name)
+    run(
+        jfk,
+        "UPDATE one SET qty = 1 WHERE id = 1",
+        "UPDATE two SET qty = 2 WHERE id = 2",
+    )
+    deferred.push(jfk, "hq")
+    refused = pytest.raises(BothDestinations, match="through one and two")
+    with without(sites, "hq") as left, refused:
+        groups.switch_master(left["jfk"], "one", to="lax")
+    push_all(sites)
+    assert groups.switch_master(jfk, "one", to="lax").next_refresh == "fast"
+    push_all(sites)
+    found = assert_masters_equal(sites, "hq", "lax")
+    assert [row[2] for row in found] == [1, 2]
