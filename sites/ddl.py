@@ -183,12 +183,18 @@ def add_key(
     """Add a primary key or unique constraint.
 
     Parameters:
-        like: a constraint that is deferrable in the same way; by default not at all.
+        like: a constraint that takes NULL for a value, and is deferrable, in the same
+            way; by default neither.
     """
+    kind = "UNIQUE"
+    if primary:
+        kind = "PRIMARY KEY"
+    elif like is not None and like.nulls_not_distinct:
+        kind = "UNIQUE NULLS NOT DISTINCT"
     raw(connection).execute(
         sql.SQL("ALTER TABLE {} ADD {} ({}) {}").format(
             identifier(table),
-            sql.SQL("PRIMARY KEY" if primary else "UNIQUE"),
+            sql.SQL(kind),
             _names(columns),
             sql.SQL("" if like is None or not like.deferrable else _when(like)),
         )

@@ -73,7 +73,7 @@ def _detached(link: Link, spot: Column, rows: Mapping[str, Any]) -> Update:
     target, row = child.table.sql(), link.parent.staged.table.sql().alias("row")
     change = link.parent.table.alias("change")
     nothing: ColumnElement[Any] = sa.null()
-    if not spot.takes_null:
+    if not obstacles.takes_nulls(child, spot):
         nothing = free_value(spot, target.alias("others"), child.source.c.no)
     gone = exists().where(
         sa.not_(change.c.held),

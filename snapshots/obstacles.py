@@ -21,6 +21,7 @@ from sqlalchemy import (
 
 from sites import unique_values
 from sites.names import QualifiedName
+from sites.staged import Staged
 from sites.table import Column, ForeignKey, Unique
 from snapshots.work import Work
 
@@ -201,9 +202,17 @@ def spot_of(link: Link) -> Column | None:
         and not column.generated
         and column.identity != "a"
     ]
-    free = [column for column in columns if column.takes_null]
+    free = [column for column in columns if takes_nulls(child, column)]
     free += filter(unique_values.has_free_values, columns)
     return free[0] if free else None
+
+
+def takes_nulls(staged: Staged, column: Column) -> bool:
+    """Whether a column takes NULL in any row, also if another row has it there."""
+    return column.takes_null and not any(
+        unique.nulls_not_distinct and column.name in unique.columns
+        for unique in staged.table.uniques
+    )
 
 
 def refers(link: Link, child: FromClause, row: FromClause) -> ColumnElement[bool]:
