@@ -123,7 +123,8 @@ class Judge:
                 continue
             mine = [d for d in arrived if d.history == history]
             again = [d for d in self.tried.get(transaction, ()) if d.history == history]
-            _Case(self, history, transaction, before, after, actual).judge(mine, again)
+            case = _Case(self, history, transaction, before, after, actual, again)
+            case.judge(mine)
 
     def _blame(self, history: int, what: str) -> None:
         self.found.append(Violation(history, what))
@@ -139,9 +140,11 @@ class _Case:
     before: Rows
     after: Rows
     actual: Effect
+    #: what an operator has tried again in it
+    again: Sequence[Deed]
 
-    def judge(self, mine: Sequence[Deed], again: Sequence[Deed]) -> None:
-        deeds = [*mine, *again]
+    def judge(self, mine: Sequence[Deed]) -> None:
+        deeds = [*mine, *(one for one in self.again if one not in mine)]
         expected = composed(d.effect for d in deeds)
         if not deeds and self.actual:
             self._blame(f"nobody's change: {self.actual}")
@@ -162,6 +165,7 @@ class _Case:
         edited = {c for d in deeds for p, c in d.edited if p == place}
         free = free | edited
         was, is_ = self._meant(place, wanted)
+        was = _seen(was, wanted) if edited else was
         if wanted.after is None:
             return "" if is_ is None else f"is there, {is_}, though it was deleted"
         stay = {c for c in wanted.columns if self._stays(place, c, wanted, expected)}
@@ -184,7 +188,7 @@ class _Case:
             if (
                 was
                 and wanted.before is not None
-                and column not in edited
+                and not edited
                 and was[column] != wanted.after[column]
                 and not self._seen_as(
                     place[0], column, wanted.before[column], was[column]
@@ -277,21 +281,31 @@ class _Case:
         for deed in deeds:
             for key in keys:
                 named = (deed.site, deed.transaction, place[0], key)
-                if named in self.judge_.told.parked_rows:
+                # What is tried again is in the error queue no more.
+                if named in self.judge_.told.parked_rows and deed not in self.again:
                     return True
                 taken = self.judge_.taken_along.get((deed.site, deed.transaction), "")
                 if f"{place[0]} ({key}," in taken:
                     return True
                 for record in self.judge_.records.get(named, ()):
-                    if len(deeds) == 1:
+                    # Of a part that was parked, it may be about the other one.
+                    if len(deeds) == 1 and not partial:
                         self._true(place, key, record)
                     return True
-        return partial and place not in self.actual
+        return partial and place not in self.actual and not self._tried(place, keys)
+
+    def _tried(self, place: Place, keys: set[str]) -> bool:
+        """Whether a row is of what an operator has tried again."""
+        return any(
+            (deed.site, deed.transaction, place[0], key) in self.judge_.told.parked_rows
+            for deed in self.again
+            for key in keys
+        )
 
     def _true(self, place: Place, key: str, record: Record) -> None:
-        """A record of an update says what has become of the row of that key."""
+        """A record of a row that is there says what has become of it."""
         row = self.after.get(place)
-        if record.kind != "update" or row is None or record.result is None:
+        if record.kind == "delete" or row is None or record.result is None:
             return
         if str(row["id"]) != key:
             return
@@ -303,6 +317,12 @@ class _Case:
 
     def _blame(self, what: str) -> None:
         self.judge_._blame(self.history, f"master's {self.transaction}: {what}")
+
+
+def _seen(was: Row | None, wanted: Change) -> Row | None:
+    """The row that somebody who edits starts from: the one with the key he sees."""
+    meant = wanted.before
+    return was if was and meant and was["id"] == meant["id"] else None
 
 
 def _named_by(row: Row | None) -> set[tuple[str, object]]:
