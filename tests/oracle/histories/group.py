@@ -322,7 +322,9 @@ class GroupWorld:
 
     def _rows(self, history: int) -> list[Violation]:
         first = self.users.rows("a", history)
-        found = []
+        written = {uid for (one, uid) in self.added if one == history}
+        there = {uid for _, uid in first}
+        found = [f"{uid} is not there" for uid in sorted(written - there)]
         for (_, uid), row in first.items():
             n, newest = self.added[history, uid], self.newest.get(uid)
             if row["n"] != n:

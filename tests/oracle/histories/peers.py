@@ -7,6 +7,7 @@ change of the row, or the list of rows that may differ names it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +28,7 @@ from snaptide.doctor.finding import Finding
 from tests.linked_table import run
 from tests.oracle.histories import peers_tables as tables
 from tests.oracle.histories.acts import Pen, Statement
-from tests.oracle.histories.ledger import Rows
+from tests.oracle.histories.ledger import Effect, Rows
 from tests.oracle.histories.users import Refusal, Users
 from tests.oracle.histories.world import url
 from tests.oracle.moments import at_nth_point
@@ -90,6 +91,10 @@ class PeersWorld:
     users: Users = field(init=False)
     #: receipts by history
     receipts: list[tuple[int, str]] = field(default_factory=list)
+    #: by history, what transactions have changed
+    effects: defaultdict[int, list[Effect]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     #: the second master sends on what it gets, unless it has parked it
     _forwards: bool = False
     #: masters that have no partition
@@ -170,6 +175,7 @@ class PeersWorld:
         if isinstance(done, Refusal) or not done.effect:
             return
         self.receipts.append((pen.history, done.receipt))
+        self.effects[pen.history].append(done.effect)
         if what in ("delete", "key change"):
             met.add(f"masters: {what}")
         if leaf and any(table == "part" for table, _ in done.effect):
@@ -327,8 +333,10 @@ class PeersWorld:
         self.story.tell(f"told of all rows: {sorted(t for t, k in every if k == '*')}")
         for name in MASTERS:
             yield from self._arrivals(name, every if self._forwards else told[name])
+        recorded = every.union(*(self._recorded(name) for name in MASTERS))
         for history in self.pens:
             yield from self._rows(history, every)
+            yield from self._vanished(history, recorded)
 
     def _count_methods(self) -> None:
         for name in MASTERS:
@@ -382,6 +390,32 @@ class PeersWorld:
             known = {key, (key[0], "*")} & told
             if any(one != images["a"] for one in images.values()) and not known:
                 yield Violation(history, f"{key}: nobody was told of {images}")
+
+    def _recorded(self, name: str) -> set[_Key]:
+        """Rows that the records of a master name."""
+        found: set[_Key] = set()
+        for table, reason, *keys in run(
+            self.sites[name],
+            "SELECT table_name, reason, row_key ->> 'id', new_values ->> 'id',"
+            " result_values ->> 'id' FROM snaptide.resolution_record",
+        ):
+            found |= {(str(table), str(key)) for key in keys}
+            found |= set(re.findall(r"(\w+) \((\d+),", reason or ""))
+        return found
+
+    def _vanished(self, history: int, told: set[_Key]) -> Iterator[Violation]:
+        """No row is gone everywhere that nobody has deleted."""
+        there = {place for name in MASTERS for place in self.users.rows(name, history)}
+        keys, deleted = defaultdict(set), set()
+        for effect in self.effects[history]:
+            for place, change in effect.items():
+                if change.after is None:
+                    deleted.add(place)
+                else:
+                    keys[place].add((place[0], str(change.after["id"])))
+        for place in keys.keys() - deleted - there:
+            if not {*keys[place], (place[0], "*")} & told:
+                yield Violation(history, f"{place} is gone: nobody was told")
 
 
 def _history(calls: Sequence[deferred.ErrorCall]) -> int:
