@@ -24,7 +24,8 @@ class Pen:
     Parameters:
         history: its number in its world.
         chance: what draws; nothing else may be drawn from it.
-        tricks: values that somebody does not take: "long", "odd", "refused".
+        tricks: values that somebody does not take: "long", "odd", "refused",
+            "refused here".
     """
 
     history: int
@@ -47,6 +48,7 @@ class Pen:
             "long": f"{said} {'x' * 80}",
             "odd": f"{said} \N{CYRILLIC CAPITAL LETTER ZHE}",
             "refused": f"{said} !",
+            "refused here": f"{said} ?",
         }.get(trick, said)
 
     def key(self) -> int:

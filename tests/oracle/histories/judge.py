@@ -82,10 +82,16 @@ class Judge:
 
     def _count_methods(self) -> None:
         histories = {(d.site, d.transaction): d.history for d in self.deeds}
-        for (site, transaction, *_), records in self.records.items():
+        for (site, transaction, table, _), records in self.records.items():
             history = histories.get((site, transaction))
-            if history is not None:
-                self.seen[history] |= {f"method {r.method}" for r in records}
+            if history is None:
+                continue
+            for record in records:
+                self.seen[history].add(f"method {record.method}")
+                if table == "orders" and record.kind == "uniqueness":
+                    gone = record.method == "discard"
+                    what = "discarded" if gone else "renamed"
+                    self.seen[history].add(f"parent {what}")
 
     def _receipts(self) -> None:
         """Each transaction has come once, or is parked, or was given up."""

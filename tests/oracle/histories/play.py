@@ -46,6 +46,7 @@ def _rows(setting: Setting) -> World:
         *(["long"] if schema.width else ()),
         *(["odd"] if schema.encoding != "UTF8" else ()),
         *(["refused"] if "refuses" in schema.triggers else ()),
+        *(["refused here"] if "refuses" in schema.at_sites else ()),
     ]
     sites, pens = _sites(setting, schema.encoding), _pens(setting, tricks)
     return RowsWorld(sites, setting.chance, pens, setting.story, schema=schema)

@@ -80,6 +80,8 @@ class RowsWorld(World):
             if "journals" in self.schema.triggers:
                 first = 1_000_000 * (1 + SITES.index(name))
                 run(self.sites[name], *tables.journal_ddl(first))
+            for trigger in sorted(self.schema.at_sites):
+                run(self.sites[name], *tables.SITE_TRIGGER_DDL[trigger])
 
     def _decide(self, table: str, kind: str, method: str) -> None:
         hq = self.sites["hq"]
@@ -145,7 +147,7 @@ class RowsWorld(World):
         done, before = self.write(pen, site, write)
         met = self.met[pen.history]
         if isinstance(done, Refusal):
-            self._refused(met, done)
+            self._refused(met, site, done)
             return
         if not done.effect:
             return
@@ -165,6 +167,8 @@ class RowsWorld(World):
         for trigger, table in (("writes", "lines"), ("stamps", "orders")):
             if trigger in self.schema.triggers and table in written:
                 met.add(f"trigger {trigger}")
+        if "stamps" in self.schema.at_sites and site != "hq" and "orders" in written:
+            met.add("trigger stamps at a site")
         if self.schema.width and "xxxx" in text:
             met.add("too long")
         if self.schema.encoding != "UTF8" and not text.isascii() and site != "hq":
@@ -172,7 +176,10 @@ class RowsWorld(World):
         if " !'" in text and "refuses" in self.schema.triggers and site != "hq":
             met.add("trigger refuses")
 
-    def _refused(self, met: set[str], refusal: Refusal) -> None:
+    def _refused(self, met: set[str], site: str, refusal: Refusal) -> None:
+        if refusal.state == "23514" and site != "hq":
+            met.add("trigger refuses at a site")
+            return
         met.add("refused by a constraint")
         for key in self.schema.keys:
             if key.name == refusal.constraint:

@@ -53,6 +53,8 @@ _WEIGHTS = {
 
 #: Of the master's users; "journals" is one of the sites' users.
 TRIGGERS = ("writes", "stamps", "refuses", "journals")
+#: More of the sites' users.
+AT_SITES = ("stamps", "refuses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class Schema:
     #: the round from which on that holds: after the first one values are cut
     narrowed: int
     error_action: str
+    at_sites: frozenset[str]
 
     def key(self, table: str, column: str) -> Key:
         """The foreign key of a column."""
@@ -158,6 +161,7 @@ def draw(chance: Random) -> Schema:
         width=60 if narrow else None,
         narrowed=chance.randrange(8),
         error_action="skip_row" if chance.random() < 0.3 else "queue",
+        at_sites=frozenset(t for t in AT_SITES if chance.random() < 0.3),
     )
 
 
@@ -276,6 +280,45 @@ TRIGGER_DDL = {
             "CREATE TRIGGER refuses BEFORE INSERT OR UPDATE ON orders"
             " FOR EACH ROW EXECUTE FUNCTION refuse()"
         ),
+    ),
+}
+
+
+#: What triggers of a site's users do with a change that is made there.
+SITE_TRIGGER_DDL = {
+    "stamps": (
+        """
+        CREATE FUNCTION stamp_here() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF snaptide.comes_from() IS NULL THEN
+                NEW.stamp := 'here ' || pg_current_xact_id()::text;
+            END IF;
+            RETURN NEW;
+        END $$
+        """,
+        """
+        CREATE TRIGGER stamps BEFORE INSERT OR UPDATE ON "snap$_orders"
+        FOR EACH ROW EXECUTE FUNCTION stamp_here()
+        """,
+    ),
+    "refuses": (
+        """
+        CREATE FUNCTION refuse_here() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF snaptide.comes_from() IS NULL AND NEW.note LIKE '%?' THEN
+                RAISE EXCEPTION 'not here' USING ERRCODE = 'check_violation';
+            END IF;
+            RETURN NEW;
+        END $$
+        """,
+        """
+        CREATE TRIGGER refuses BEFORE INSERT OR UPDATE ON "snap$_orders"
+        FOR EACH ROW EXECUTE FUNCTION refuse_here()
+        """,
+        """
+        CREATE TRIGGER refuses BEFORE INSERT OR UPDATE ON "snap$_lines"
+        FOR EACH ROW EXECUTE FUNCTION refuse_here()
+        """,
     ),
 }
 

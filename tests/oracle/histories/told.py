@@ -46,24 +46,24 @@ class Told:
     parked_rows: set[Named] = field(default_factory=set)
     #: site and transaction of those that were ever there
     parked: set[tuple[str, str]] = field(default_factory=set)
-    #: what was done with each of them, in order
-    decided: defaultdict[tuple[str, str], list[str]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    #: those of them that have waited for another one
+    dependants: set[tuple[str, str]] = field(default_factory=set)
     _seen: set[int] = field(default_factory=set)
 
     def look(self) -> list[tuple[int, str, str]]:
         """Look at the error queue; number, site and transaction of all there."""
         found = self._all(
-            "SELECT id, origin, origin_transaction FROM snaptide.error_transaction"
-            " ORDER BY id"
+            "SELECT id, origin, origin_transaction, reason"
+            " FROM snaptide.error_transaction ORDER BY id"
         )
-        for number, origin, transaction in found:
+        for number, origin, transaction, reason in found:
+            if reason == "dependant":
+                self.dependants.add((origin, transaction))
             if number not in self._seen:
                 self._seen.add(number)
                 self.parked.add((origin, transaction))
                 self._note_rows(number, origin, transaction)
-        return [(int(n), str(o), str(t)) for n, o, t in found]
+        return [(int(n), str(o), str(t)) for n, o, t, _ in found]
 
     def _note_rows(self, number: int, origin: str, transaction: str) -> None:
         for table, old, new in self._all(

@@ -193,7 +193,7 @@ class World(ABC):
         if deed is None:
             return
         met = self.met[deed.history]
-        met.add("parked")
+        self._count_parked(deed)
         if self.error_action == "skip_row":
             met.add("skipped")
         pen = self.pens[deed.history]
@@ -205,29 +205,40 @@ class World(ABC):
         except NoSuchError:  # gone with one that it waited for
             return
 
+    def _count_parked(self, deed: Deed, then: str = "") -> None:
+        """Count what becomes of a parked transaction, and of a parked parent."""
+        met, named = self.met[deed.history], (deed.site, deed.transaction)
+        met.add(f"parked{then}")
+        if named in self.told.dependants:
+            met.add("parked dependant")
+        parents = {t for to in self.references.values() for t, _ in to.values()}
+        rows = self.told.parked_rows
+        if any(row[:2] == named and row[2] in parents for row in rows):
+            met.add(f"parked parent{then}")
+
     def _decided(self, what: str, number: int, deed: Deed, pen: Pen) -> None:
         if not what:
             return
         if what == "mend":
             self._mend(number, pen)
-        hq, since, met = self.sites["hq"], self.told.position(), self.met[deed.history]
+        hq, since = self.sites["hq"], self.told.position()
         self.story.tell(f"{what} {number}, {deed.site}'s {deed.receipt}")
         if what == "delete":
             deferred.delete_errors(hq, [number])
             deed.given_up = True
-            met.add("parked, then deleted")
+            self._count_parked(deed, ", then deleted")
             return
         edits = self._edits(number, deed, pen) if what == "edit" else []
         [report] = deferred.retry_errors(hq, [number], edits=[e for e, _ in edits])
         self.story.tell(f"  {report}")
         if report.applied:
-            met.add(f"parked, then {'edited' if edits else 'retried'}")
+            self._count_parked(deed, f", then {'edited' if edits else 'retried'}")
             deed.edited |= {place for _, place in edits}
             since_then = (e for e in self.told.entries() if e.number > since)
             for transaction in {entry.transaction for entry in since_then}:
                 self.tried[transaction].append(deed)
         else:
-            met.add("parked, retried in vain")
+            self._count_parked(deed, ", retried in vain")
 
     def _mend(self, number: int, pen: Pen) -> None:
         """A user of the master makes the rows what a parked transaction expects."""
