@@ -76,7 +76,7 @@ class Judge:
             if deed.receipt in came:
                 arrived[came[deed.receipt]].append(deed)
         masters: defaultdict[int, Rows] = defaultdict(dict)
-        for transaction, entries in _transactions(self.told.entries()):
+        for transaction, entries in _transactions(self.told.entries(), [*arrived]):
             self._transaction(transaction, entries, arrived[transaction], masters)
         return self.found
 
@@ -340,12 +340,21 @@ def _names(deeds: Sequence[Deed]) -> str:
     return ", ".join(f"{d.site}'s {d.receipt} ({d.transaction})" for d in deeds)
 
 
-def _transactions(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
-    """The entries of each transaction, in the order of their first ones."""
+def _transactions(
+    entries: Sequence[Entry], arrived: Iterable[str]
+) -> list[tuple[str, list[Entry]]]:
+    """The entries of each transaction, in the order of their first ones.
+
+    One that has arrived and has changed no row stands before those that began later.
+    """
     found: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         found[entry.transaction].append(entry)
-    return list(found.items())
+    ordered = list(found.items())
+    for lone in sorted({*arrived} - set(found), key=int):
+        later = (n for n, (one, _) in enumerate(ordered) if int(one) > int(lone))
+        ordered.insert(next(later, len(ordered)), (lone, []))
+    return ordered
 
 
 def _target(table: str, reference: object) -> Place:
