@@ -45,9 +45,31 @@ _OPEN = text(
     """
 )
 
+#: Foreign keys that change rows of read-only snapshots, as users have made them: a
+#: refresh of the parent is the statement that they act for, so no guard refuses it.
+_ACTING = text(
+    """
+    SELECT s.schema, s.name, s.base_table,
+           string_agg(c.conname, ', ' ORDER BY c.conname) AS keys
+    FROM snaptide.snapshot s
+    JOIN pg_namespace n ON n.nspname = s.schema
+    JOIN pg_class b ON b.relnamespace = n.oid AND b.relname = s.base_table
+    JOIN pg_constraint c ON c.conrelid = b.oid AND c.contype = 'f'
+    WHERE NOT s.updatable
+      AND (c.confdeltype IN ('c', 'n', 'd') OR c.confupdtype IN ('c', 'n', 'd'))
+    GROUP BY s.schema, s.name
+    ORDER BY s.schema, s.name
+    """
+)
+
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
     """Findings about tables that users can change though they should not."""
+    yield from _open(connection, site)
+    yield from _acting(connection, site)
+
+
+def _open(connection: Connection, site: str) -> Iterator[Finding]:
     for row in connection.execute(_OPEN):
         table = f"{names.quoted(row.schema)}.{names.quoted(row.name)}"
         turn_on = f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {row.trigger}"
@@ -63,6 +85,20 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
             what=f"Trigger {row.trigger} is {state}: users can change rows that only "
             "Snaptide may write, and no refresh or push sees it.",
             todo=("" if row.enabled else create) + turn_on + f"; then {compare(site)}",
+        )
+
+
+def _acting(connection: Connection, site: str) -> Iterator[Finding]:
+    for row in connection.execute(_ACTING):
+        base = f"{names.quoted(row.schema)}.{names.quoted(row.base_table)}"
+        yield Finding(
+            site=site,
+            severity=Severity.WARNING,
+            subject=str(names.QualifiedName(row.schema, row.name)),
+            what=f"Foreign key {row.keys} of {base} changes rows of this read-only "
+            "snapshot when their parents go or change, and no fast refresh sees it.",
+            todo="Make it NO ACTION, or drop it; then run: snaptide refresh "
+            f"{site} {names.QualifiedName(row.schema, row.name)} --method c",
         )
 
 

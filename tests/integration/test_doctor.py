@@ -173,6 +173,43 @@ def test_a_guard_that_is_off(pair: Directory) -> None:
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.usefixtures("spark")
+def test_a_foreign_key_that_changes_a_read_only_snapshot(sites: Directory) -> None:
+    """A refresh of the parents runs it, and the children's own sees nothing of that."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.line (id int PRIMARY KEY, flies bool)",
+        "CREATE TABLE public.stop (id int PRIMARY KEY, line int)",
+        "INSERT INTO public.line VALUES (1, true)",
+        "INSERT INTO public.stop VALUES (10, 1)",
+    )
+    for table, where in (("line", "flies"), ("stop", None)):
+        masters.create_snapshot_log(hq, table)
+        snapshots.create(jfk, table, master="hq", where=where)
+        snapshots.refresh(jfk, table)
+    add = (
+        'ALTER TABLE public."snap$_stop" ADD CONSTRAINT own FOREIGN KEY (line)'
+        ' REFERENCES public."snap$_line"'
+    )
+    run(jfk, add)
+    assert examine(jfk) == []
+    run(jfk, 'ALTER TABLE public."snap$_stop" DROP CONSTRAINT own')
+    run(jfk, f"{add} ON DELETE CASCADE")
+    found = only(jfk)
+    assert (found.severity, found.subject) == ("warning", "stop")
+    assert "own" in found.what
+
+    run(hq, "UPDATE line SET flies = false")
+    for table in ("line", "stop"):
+        snapshots.refresh(jfk, table)
+    assert run(jfk, "SELECT * FROM stop") == []
+    run(jfk, 'ALTER TABLE public."snap$_stop" DROP CONSTRAINT own')
+    assert found.todo.endswith("snaptide refresh jfk stop --method c")
+    snapshots.refresh(jfk, "stop", method="c")
+    assert run(jfk, "SELECT * FROM stop") == [(10, 1)]
+
+
 def test_columns_with_a_length(sites: Directory) -> None:
     """Images are recorded without one: that is no change of the column's type."""
     hq, jfk = sites["hq"], sites["jfk"]
