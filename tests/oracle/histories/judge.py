@@ -240,10 +240,27 @@ class _Case:
         was, is_ = change.before, change.after
         if was and is_ and all(self._same(place[0], c, was[c], is_[c]) for c in others):
             return
+        if self._edited_over(place, change):
+            return
         self.judge_.seen[self.history].add("rows of others under an action")
         if not self._explained(place, change, deeds, partial=False):
             was, is_ = was and dict(was), is_ and dict(is_)
             self._blame(f"{place}: was {was}, is {is_}, unasked, by {_names(deeds)}")
+
+    def _edited_over(self, place: Place, change: Change) -> bool:
+        """Whether a row has become one that an operator edited: it had the key of it.
+
+        An edited call starts from the row that its key has, whoever made it.
+        """
+        if change.before is None or change.after is not None:
+            return False
+        for deed in self.again:
+            for edited in {p for p, _ in deed.edited if p[0] == place[0]}:
+                made = deed.effect.get(edited)
+                row = _with_key(self.after, edited, made and made.after)
+                if row is not None and row["id"] == change.before["id"]:
+                    return True
+        return False
 
     def _same(self, table: str, column: str, meant: object, found: object) -> bool:
         """Whether a column has a value.
