@@ -162,6 +162,8 @@ class _Case:
                 self._blame(f"{place}: {wrong}, of {_names(deeds)}")
             self._unmeant(place, change, deeds)
         for place in set(self.actual) - set(expected):
+            if self._edited_over(place, self.actual[place], expected):
+                continue
             self._unasked(place, self.actual[place], deeds)
 
     def _wrong(
@@ -204,7 +206,16 @@ class _Case:
         return ""
 
     def _meant(self, place: Place, wanted: Change) -> tuple[Row | None, Row | None]:
-        """The row before and after; of two with its token, the one with its key."""
+        """The row before and after; of two with its token, the one with its key.
+
+        An edited call starts from the row that has its key, whoever made that.
+        """
+        if place in self._edited():
+            start = wanted.before or wanted.after
+            return (
+                _by_key(self.before, place[0], start),
+                _by_key(self.after, place[0], wanted.after),
+            )
         was = _with_key(self.before, place, wanted.before)
         is_ = _with_key(self.after, place, wanted.after or was)
         other_is_left = was and is_ and was["id"] != is_["id"]
@@ -240,27 +251,24 @@ class _Case:
         was, is_ = change.before, change.after
         if was and is_ and all(self._same(place[0], c, was[c], is_[c]) for c in others):
             return
-        if self._edited_over(place, change):
-            return
         self.judge_.seen[self.history].add("rows of others under an action")
         if not self._explained(place, change, deeds, partial=False):
             was, is_ = was and dict(was), is_ and dict(is_)
             self._blame(f"{place}: was {was}, is {is_}, unasked, by {_names(deeds)}")
 
-    def _edited_over(self, place: Place, change: Change) -> bool:
-        """Whether a row has become one that an operator edited: it had the key of it.
-
-        An edited call starts from the row that its key has, whoever made it.
-        """
-        if change.before is None or change.after is not None:
-            return False
-        for deed in self.again:
-            for edited in {p for p, _ in deed.edited if p[0] == place[0]}:
-                made = deed.effect.get(edited)
-                row = _with_key(self.after, edited, made and made.after)
-                if row is not None and row["id"] == change.before["id"]:
-                    return True
+    def _edited_over(self, place: Place, change: Change, expected: Effect) -> bool:
+        """Whether a row is the one that an edited call started from, or has made."""
+        for edited in self._edited() & set(expected):
+            was, is_ = self._meant(edited, expected[edited])
+            if edited[0] == place[0] and (
+                _same_key(change.before, was) or _same_key(change.after, is_)
+            ):
+                return True
         return False
+
+    def _edited(self) -> set[Place]:
+        """The rows that an operator gave another value when he tried again."""
+        return {place for deed in self.again for place, _ in deed.edited}
 
     def _same(self, table: str, column: str, meant: object, found: object) -> bool:
         """Whether a column has a value.
@@ -387,6 +395,16 @@ def _with_key(rows: Rows, place: Place, row: Row | None) -> Row | None:
     there = _with_token(rows, place)
     same = (r for r in there if row is not None and r["id"] == row["id"])
     return next(iter((*same, *there)), None)
+
+
+def _by_key(rows: Rows, table: str, row: Row | None) -> Row | None:
+    """The row of a table that has the key of this one."""
+    there = (one for place, one in rows.items() if place[0] == table)
+    return next((one for one in there if _same_key(one, row)), None)
+
+
+def _same_key(one: Row | None, other: Row | None) -> bool:
+    return one is not None and other is not None and bool(one["id"] == other["id"])
 
 
 def _replay(rows: Rows, entries: Sequence[Entry]) -> None:
