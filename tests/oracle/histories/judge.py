@@ -258,6 +258,9 @@ class _Case:
 
     def _edited_over(self, place: Place, change: Change, expected: Effect) -> bool:
         """Whether a row is the one that an edited call started from, or has made."""
+        if place in self._edited():
+            # Where it was made, only the key of what it refers to had changed.
+            return True
         for edited in self._edited() & set(expected):
             was, is_ = self._meant(edited, expected[edited])
             if edited[0] == place[0] and (
