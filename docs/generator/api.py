@@ -71,6 +71,16 @@ def public_names() -> dict[str, list[str]]:
     }
 
 
+def public_functions() -> list[str]:
+    """The dotted names of all public functions."""
+    return [
+        f"{package}.{name}"
+        for package, names in public_names().items()
+        for name in names
+        if not inspect.isclass(getattr(importlib.import_module(package), name))
+    ]
+
+
 def _is_error(value: Any) -> bool:
     return inspect.isclass(value) and SnaptideError in value.__mro__[1:]
 

@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 from docs import generate
-from docs.generator import api, errors, fault_points, settings
+from docs.generator import api, errors, examples, fault_points, settings
 from sites.faults import InjectedFault, point
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +47,17 @@ def test_every_public_name_is_in_the_reference():
     for package, names in api.public_names().items():
         for name in names:
             assert f"### {package}.{name}\n" in page or f"[`{name}`](errors.md" in page
+
+
+def test_every_public_function_is_used_in_an_example():
+    """Classes are what functions take, return and raise: they are seen with these."""
+    used = {name for page in examples.pages() for name in examples.uses(page)}
+    assert sorted(set(api.public_functions()) - used) == []
+
+
+def test_the_script_of_the_tutorial_is_its_only_example():
+    """Another one would not be run."""
+    assert len(examples.examples(examples.TUTORIAL)) == 1
 
 
 def test_every_setting_is_explained():
