@@ -1,13 +1,19 @@
-"""The page of all public names, with signatures and docstrings."""
+"""The page of all public names, with signatures, docstrings and where examples are."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
 import inspect
+import os.path
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any, is_typeddict
 
 from deferred.options import Options
+from docs.generator import examples
 from docs.generator.errors import anchor
 from docs.generator.markdown import code, code_cell, comments, docstring, prose, table
 from docs.generator.settings import fields
@@ -24,6 +30,7 @@ _PUBLIC = (
     "snaptide.embedded",
 )
 
+_DOCS = Path(__file__).parents[1]
 
 _INTRO = """\
 # Python API
@@ -36,6 +43,9 @@ A program gets its sites from a `Directory` of its own, or from `snaptide.toml` 
 `Settings.load().install()` of `snaptide.settings`, which makes the custom routines,
 procedures and options of that file known, too. A site gets its schema by
 `snaptide.migrate.upgrade(site)`, as by `snaptide site init`.
+
+In the examples `hq` and `jfk` are sites that [a program has
+found](../howto/set-up-a-site.md#in-python).
 
 A package or module of your own with the name of one of these (`sites.py`,
 `groups/__init__.py`) hides Snaptide's if Python finds it first. The import then fails
@@ -100,9 +110,31 @@ def _public(package: str, name: str, value: Any) -> list[str]:
         return [*parts, *docstring(value.__doc__)]
     if callable(value):
         parts += [code(f"{name}{_signature(value)}"), *docstring(value.__doc__)]
+    if not inspect.isclass(value):
+        parts += _examples(f"{package}.{name}")
     if inspect.isclass(value) and not issubclass(value, Exception):
         parts += _methods(value)
     return parts
+
+
+def _examples(name: str) -> Iterator[str]:
+    """Links to the sections whose examples use a function."""
+    used = [uses[name] for uses in _uses() if name in uses]
+    if used:
+        yield f"Example: {', '.join(map(_section, used))}."
+
+
+@cache
+def _uses() -> list[dict[str, examples.Example]]:
+    """What the examples of each page use; the program's own pages alone."""
+    return [examples.uses(page) for page in examples.pages() if _DOCS in page.parents]
+
+
+def _section(example: examples.Example) -> str:
+    page = os.path.relpath(example.page, _DOCS / "reference")
+    title = example.page.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+    words = re.sub(r"[^\w\s-]", "", example.heading).lower().split()
+    return f"[{title}]({page}#{'-'.join(words)})"
 
 
 def _methods(kind: type) -> list[str]:
