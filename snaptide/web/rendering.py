@@ -25,8 +25,13 @@ LONGEST = 8_000
 #: In a list, which has many of them, after so many.
 LONGEST_IN_LIST = 300
 
-#: Characters that have no shape become those that stand for them.
-_CONTROLS = {n: 0x2400 + n for n in range(32) if n not in (9, 10)} | {127: 0x2421}
+#: Characters that have no shape become those that stand for them,
+_CONTROLS: dict[int, int | str] = {
+    127: 0x2421,
+    **{n: 0x2400 + n for n in range(32) if n not in (9, 10)},
+    # and those that turn the ones behind them around become their names.
+    **{n: f"<U+{n:04X}>" for n in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
+}
 
 
 def render(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,14 +30,18 @@ def browser(orders: Directory, tmp_path: Path) -> Browser:
     return Browser(console(orders, tmp_path))
 
 
-def park(sites: Directory, number: int = 1, **values: Any) -> int:
-    """A conflict in an order; the number of the parked transaction."""
-    as_refresh(sites["hq"], f"UPDATE orders SET qty = 99 WHERE id = {number}")
-    name = values.get("name", "mine").replace("'", "''")
-    run(
-        sites["jfk"],
-        f"UPDATE orders SET qty = 15, name = '{name}' WHERE id = {number}",
-    )
+def park(
+    sites: Directory, number: int = 1, *, name: str = "mine", where: str = ""
+) -> int:
+    """A conflict in an order; the number of the parked transaction.
+
+    Parameters:
+        where: the orders, if they are several.
+    """
+    where = where or f"id = {number}"
+    as_refresh(sites["hq"], f"UPDATE orders SET qty = 99 WHERE {where}")
+    named = name.replace("'", "''")
+    run(sites["jfk"], f"UPDATE orders SET qty = 15, name = '{named}' WHERE {where}")
     deferred.push(sites["jfk"])
     return int(max(error_id for error_id, *_ in parked(sites["hq"])))
 
@@ -167,6 +170,17 @@ def test_hostile_values_are_text(orders: Directory, browser: Browser) -> None:
         assert "&#39;x&#39; 49" not in text
         assert "\x07" not in text or page.endswith(str(number))
     assert "&lt;script&gt;" in browser.get(f"/sites/hq/errors/{number}")
+
+
+def test_characters_that_turn_others_around_are_named(
+    orders: Directory, browser: Browser
+) -> None:
+    number = park(orders, name="invoice\u202efdp.exe")
+    page = browser.get(f"/sites/hq/errors/{number}", 200)
+    page = browser.send(
+        f"/sites/hq/errors/{number}/preview", edited(number, page, qty="60")
+    ).text
+    assert "invoice&lt;U+202E&gt;fdp.exe" in page
 
 
 def test_long_values_are_cut_and_not_edited(
