@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 
@@ -181,6 +182,19 @@ def test_characters_that_turn_others_around_are_named(
         f"/sites/hq/errors/{number}/preview", edited(number, page, qty="60")
     ).text
     assert "invoice&lt;U+202E&gt;fdp.exe" in page
+
+
+def test_a_preview_leads_to_calls_that_it_leaves_out(
+    orders: Directory, browser: Browser
+) -> None:
+    more = "INSERT INTO orders SELECT g, 'n' || g, g FROM generate_series(3, 30) g"
+    for site in orders.values():
+        as_refresh(site, more)
+    number = park(orders, where="true")
+    page = f"/sites/hq/errors/{number}"
+    shown = browser.send(f"{page}/preview", {"id": number}).text
+    [link] = re.findall(r'<a href="([^"]*)">More calls', shown)
+    assert "Call 21: update" in browser.get(urljoin(f"{page}/preview", link))
 
 
 def test_long_values_are_cut_and_not_edited(
