@@ -12,7 +12,7 @@ PG_OPTION := $(if $(PG),--pg $(PG))
 KEEP_OPTION := $(if $(KEEP),--keep)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-long check docs campaign soak growth bench walk profile bench-page clean
+.PHONY: help demo browser test test-unit test-long check docs pictures campaign soak growth bench walk profile bench-page clean
 
 help: ## list the targets
 	@while IFS= read -r line; do \
@@ -32,7 +32,10 @@ help: ## list the targets
 demo: .venv ## run the main job on embedded servers (KEEP=1 leaves it running)
 	$(BIN)/snaptide demo $(KEEP_OPTION)
 
-test: .venv ## run every test (PG=16 for another PostgreSQL, JOBS=4 on more cores, PYTEST_ARGS)
+browser: .venv ## find the browser of the console's tests; as root, install it where it is missing
+	@$(BIN)/python -m tests.chromium
+
+test: .venv browser ## run every test (PG=16 for another PostgreSQL, JOBS=4 on more cores, PYTEST_ARGS)
 	$(BIN)/pytest --numprocesses $(JOBS) --dist worksteal $(PG_OPTION) $(PYTEST_ARGS)
 
 test-unit: .venv ## run the quick tests that need no server
@@ -61,6 +64,9 @@ check: .venv ## format, lint, types, imports, spelling, compose file, docs
 docs: .venv ## generate the reference, build the pages into site/
 	$(BIN)/python -m docs.generate
 	$(BIN)/mkdocs build --strict
+
+pictures: .venv browser ## take the docs' pictures of the console
+	$(BIN)/pytest tests/acceptance/test_console_stories.py --pictures docs/howto/pictures
 
 growth: .venv ## change rows for a week in fast forward (CHANGES=10000000)
 	SNAPTIDE_GROWTH_CHANGES=$(or $(CHANGES),10000000) $(BIN)/pytest \

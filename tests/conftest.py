@@ -27,6 +27,8 @@ pytest_plugins = (
     "tests.fix_commands",
     "tests.fix_world",
     "tests.fix_worlds",
+    "tests.fix_browser",
+    "tests.fix_planted",
 )
 
 # How fast an example is tried says something of the machine, not of the code.
