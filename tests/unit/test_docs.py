@@ -26,6 +26,13 @@ def test_generated_pages_are_what_the_code_says():
     assert generate.outdated() == [], "run: make docs"
 
 
+def test_pictures_are_small_and_shown():
+    for picture in DOCS.rglob("*.png"):
+        assert picture.stat().st_size < 100_000, picture
+        pages = "".join(page.read_text("utf-8") for page in DOCS.rglob("*.md"))
+        assert f"pictures/{picture.name})" in pages, picture
+
+
 def test_every_error_has_its_section():
     page = reference("errors.md")
     for error in errors.error_classes():
