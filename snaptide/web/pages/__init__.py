@@ -19,6 +19,7 @@ from snaptide.web.pages import (
     groups,
     history,
     in_doubt,
+    other_rules,
     overview,
     parked,
     refresh_group,
@@ -42,10 +43,15 @@ PAGES: Sequence[Page] = [
     conflicts.PAGE,
     conflict.PAGE,
     rules.PAGE,
+    other_rules.PAGE,
     history.PAGE,
     groups.PAGE,
     group.PAGE,
     in_doubt.PAGE,
 ]
 
-ACTIONS: Sequence[Action] = [*error_actions.ACTIONS, *schedules.ACTIONS]
+ACTIONS: Sequence[Action] = [
+    *error_actions.ACTIONS,
+    *schedules.ACTIONS,
+    *other_rules.ACTIONS,
+]

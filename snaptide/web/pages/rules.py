@@ -50,7 +50,7 @@ def _checked(visit: Visit, wanted: QualifiedName | None) -> Mapping[str, Any]:
     [answer] = visit.console.questions.ask_all(asked, "convergence", _check).values()
     found = [one for one in answer.value or () if wanted in (None, one.table)]
     return {
-        "findings": listed(found, _cells, room=ROOM_OF_FINDINGS),
+        "findings": listed(found, cells, room=ROOM_OF_FINDINGS),
         "problem": answer.error,
     }
 
@@ -60,7 +60,8 @@ def _check(site: Site) -> Sequence[Finding]:
     return topology.check_site(site, masters)
 
 
-def _cells(one: Finding) -> Sequence[object]:
+def cells(one: Finding) -> Sequence[object]:
+    """What a page shows of a finding."""
     rule = one.rule
     return (
         one.table,
