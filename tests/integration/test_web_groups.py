@@ -11,7 +11,9 @@ import pytest
 
 import groups
 from groups import picture
+from groups.paths import full_mesh
 from sites import Directory
+from snaptide.web.pages.group import drawing
 from tests.console import Browser, console
 from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, broken_off_at, found_group, group_id, push_all, without
@@ -78,6 +80,10 @@ def test_masters_and_the_paths_between_them(
     names = [one.master for one in report.masters]
     [drawn] = re.findall(r"<pre>(.*?)</pre>", page, re.S)
     assert unescape(drawn) == picture.text(names, report.paths)
+    [svg] = re.findall(r"<svg.*?</svg>", page, re.S)
+    arrows = {f"{one.local} to {one.target}" for one in report.paths}
+    assert arrows == set(re.findall(r"<title>(\w+ to \w+): changes of", svg))
+    assert "style" not in svg
     assert "None are listed." in page
     assert f"snaptide group show hq {GROUP}" in page
     assert f"snaptide group paths hq {GROUP}" in page
@@ -154,6 +160,7 @@ def test_hostile_names_are_text_and_long_lists_are_cut(
         assert "<script>alert" not in text
         assert "{{ 7 * 7 }}" in text
     assert "The group has only one master." in page
+    assert "<svg" not in page
     [first, *_] = groups.list_groups(hq)
     run(hq, "CREATE TABLE orders (id int PRIMARY KEY)")
     groups.add_table(hq, first.name, "orders")
@@ -163,3 +170,10 @@ def test_hostile_names_are_text_and_long_lists_are_cut(
     assert len(page.encode()) < 80_000
     shown = page.count("<bdi>id=")
     assert f"{10_000 - shown:,} more of them are not shown" in page
+
+
+def test_paths_that_nobody_could_follow_are_told_in_letters() -> None:
+    names = [f"master{number}" for number in range(12)]
+    assert drawing("sales", names[:3], full_mesh(names[:3])).startswith("<svg")
+    assert drawing("sales", names, full_mesh(names)) == ""
+    assert drawing("sales", names[:1], []) == ""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from urllib.parse import urlencode
+from xml.etree import ElementTree as xml
 
 import pytest
 
@@ -91,6 +92,32 @@ def test_what_happened_to_a_row(orders: Directory, browser: Browser) -> None:
     assert "snaptide history --master hq public.orders id=2" in other
 
 
+def drawing(page: str) -> xml.Element:
+    """The drawing of a page, which has no style or script of its own."""
+    [found] = re.findall(r"<svg.*?</svg>", page, re.S)
+    assert "style" not in found
+    assert "<script" not in found
+    return xml.fromstring(found)
+
+
+def test_a_drawing_shows_where_things_happened(
+    orders: Directory, browser: Browser
+) -> None:
+    page = browser.get(of_row("1"))
+    drawn = drawing(page)
+    assert {text.text for text in drawn.iter("text")} == {"hq", "jfk"}
+    told = [title.text or "" for title in drawn.iter("title")]
+    events = deferred.history(orders.values(), "orders", ["1"]).events
+    assert len(told) == len(events)
+    assert [one.split(": ")[0].split()[-1] for one in told] == [e.site for e in events]
+    [settled] = [one for one in told if "settled" in one]
+    assert " hq: update amounts conflict of jfk's update" in settled
+    # One line leads from the change at jfk to hq, besides that of each lane.
+    places = [path.get("d", "") for path in drawn.iter("path")]
+    assert [at.count(" ") for at in places if at[-1] != "z" and "H" not in at] == [3]
+    assert "The same from left to right" in page
+
+
 def test_a_conflict_leads_to_the_history_of_its_row(
     orders: Directory, browser: Browser
 ) -> None:
@@ -132,6 +159,8 @@ def test_ten_thousand_changes_are_shown_in_parts(
     assert len(page.encode()) < 80_000
     count = len(said(page))
     assert count > 1
+    assert "The latest 40 from left to right" in page
+    assert len(list(drawing(page).iter("title"))) == 40
     assert f"1 to {count} of {len(told.events):,}" in page
     [after] = re.findall(r'href="(\?[^"]*from=\d+)"', page)
     assert f"{count + 1} to" in browser.get("/history" + unescape(after))
@@ -154,6 +183,7 @@ def test_hostile_names_and_values_are_text(sites: Directory, tmp_path: Path) -> 
         assert "<script>alert" not in page
         assert "{{ 7 * 7 }}" in page
         assert said(page) == ["insert, waits for a push to hq"]
+        assert len(list(drawing(page).iter("title"))) == 1
         [line] = re.findall(r"<code>(snaptide history .*?)</code>", page, re.S)
         assert shlex.split(unescape(line))[2:] == [table, HOSTILE]
 

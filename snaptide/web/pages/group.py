@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from markupsafe import Markup
+
 from groups import Difference, Group, MasterReport, Status, picture
+from groups.paths import Path
 from groups.relay.holds import message
 from groups.show import find_group, show_master
 from sites import Site
@@ -14,12 +17,15 @@ from snaptide.group_words import brought
 from snaptide.web.errors import PageMissing
 from snaptide.web.listed import listed
 from snaptide.web.page import Page
+from snaptide.web.rendering import shown
 from snaptide.web.visit import Visit, command
 
 #: Bytes for the masters, and for the rows that may differ.
 ROOM, ROOM_OF_ROWS = 24_000, 14_000
-#: The drawing is cut after so many characters.
+#: The paths in letters are cut after so many characters.
 LONGEST = 6_000
+#: A drawing of more bytes is left out: nobody could follow its arrows.
+ROOM_OF_DRAWING = 14_000
 
 
 def read(visit: Visit) -> Mapping[str, Any]:
@@ -40,12 +46,22 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "received": {one.master: _received(one) for one in masters},
         "quiet": [(one.master, message(one.quiet)) for one in masters if one.quiet],
         "different": listed(different, _of_rows, room=ROOM_OF_ROWS),
-        "drawing": picture.text(group.names, group.paths),
+        "drawing": drawing(shown(group.name), group.names, group.paths),
+        "letters": picture.text(group.names, group.paths),
         "longest": LONGEST,
         "show_paths": command("group", "paths", visit.site.name, name),
         "check": command("group", "check", visit.site.name, name),
         "command": command("group", "show", visit.site.name, name),
     }
+
+
+def drawing(title: str, masters: Sequence[str], paths: Sequence[Path]) -> Markup:
+    """Masters and their paths as SVG; nothing if there are none, or too many."""
+    if not paths:
+        return Markup()
+    drawn = picture.svg(title, masters, paths)
+    fits = len(drawn.encode()) <= ROOM_OF_DRAWING
+    return Markup(drawn if fits else "")
 
 
 def sends(group: Group, one: MasterReport) -> Sequence[str]:

@@ -7,6 +7,7 @@ from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
 from sqlalchemy import select
 
 import deferred
@@ -20,6 +21,8 @@ from snaptide.web.errors import PageMissing
 from snaptide.web.listed import listed, start_of
 from snaptide.web.page import Page
 from snaptide.web.rendering import shown
+from snaptide.web.timeline import MOST as DRAWN
+from snaptide.web.timeline import drawn
 from snaptide.web.visit import Visit, command
 
 #: Seconds that a page waits for the sites that answer.
@@ -28,6 +31,8 @@ PATIENCE = 15.0
 MOST = 2_000
 #: A value is cut after so many characters.
 LONGEST = 600
+#: The tooltip of the drawing is cut after so many.
+TOOLTIP = 150
 #: Bytes for the events, and for the rows of now.
 ROOM, ROOM_OF_NOW = 24_000, 10_000
 
@@ -88,6 +93,8 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "lines": listed(
             lines, _texts, start=start_of(visit), room=ROOM, longest=LONGEST
         ),
+        "drawing": Markup(drawn(told.events, _words_of) if told else ""),
+        "drawn": DRAWN,
         "now": listed(
             told.now if told else [], _of_now, room=ROOM_OF_NOW, longest=LONGEST
         ),
@@ -107,6 +114,11 @@ def line(event: Event) -> Line:
         values=values(event),
         more=more if page and event.number is not None else "",
     )
+
+
+def _words_of(event: Event) -> str:
+    """An event in the tooltip of its mark."""
+    return shown(f"{shown(event.at)} {event.site}: {what(event, shown)}", TOOLTIP)
 
 
 def _wanted(visit: Visit) -> Wanted:
