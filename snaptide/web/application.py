@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deferred import NoSuchSchedule
+from deferred import NoSuchDestination, NoSuchSchedule
 from deferred.errors import NoSuchError
 from groups import NoSuchGroup
 from masters.errors import NoSuchRecord
@@ -53,6 +53,7 @@ _STATUS: dict[type[SnaptideError], int] = {
     UnknownSnapshot: 404,
     NoSuchRecord: 404,
     NoSuchSchedule: 404,
+    NoSuchDestination: 404,
     NoBroker: 503,
     NoSuchGroup: 404,
     Refused: 403,

@@ -22,6 +22,7 @@ from snaptide.web.pages import (
     other_rules,
     overview,
     parked,
+    queue,
     refresh_group,
     rules,
     schedules,
@@ -31,6 +32,8 @@ from snaptide.web.pages import (
 PAGES: Sequence[Page] = [
     overview.PAGE,
     site.PAGE,
+    queue.PAGE,
+    queue.CALLS,
     error_queues.PAGE,
     error_queue.PAGE,
     parked.PAGE,
