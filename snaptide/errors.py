@@ -102,3 +102,20 @@ class CannotRepair(SnaptideError):
 
     code = "SNP-405"
     hint = "The message says what is missing. Nothing was changed."
+
+
+class BadLedger(SnaptideError):
+    """The record of what hooks were told cannot be used."""
+
+    code = "SNP-491"
+    hint = (
+        "Make the file one that can be written, or remove it: then everything that is "
+        "wrong now is told again."
+    )
+
+
+class HookFailed(SnaptideError):
+    """A hook has not taken what it was told."""
+
+    code = "SNP-492"
+    hint = "It is offered again at the next look, for a day."

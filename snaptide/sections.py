@@ -181,13 +181,27 @@ class ProcedureSettings(BaseModel):
     routines: dict[str, str] = Field(default_factory=dict)
 
 
+def _of_the_web(url: SecretStr) -> SecretStr:
+    """Refuse what is no address of a server; the error does not show it."""
+    parts = urlsplit(url.get_secret_value())
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("not of the form https://host/path")
+    return url
+
+
 class NotificationSettings(BaseModel):
-    """`[notification]`: the functions that hear of conflicts that no rule settled."""
+    """`[notification]`: who hears of what goes wrong."""
 
     model_config = _strict
 
-    #: Python functions by name, as `module:function`.
+    #: Python functions by name, as `module:function`: a push calls them for conflicts
+    #: that no rule settled.
     hooks: dict[str, str] = Field(default_factory=dict)
+    #: A program and its arguments: `snaptide notify` runs it for each thing that has
+    #: gone wrong, which it gets as JSON on its input.
+    command: list[str] = Field(default_factory=list)
+    #: An address to which `snaptide notify` posts the same JSON.
+    webhook: Annotated[SecretStr, AfterValidator(_of_the_web)] | None = None
 
 
 class WorkerSettings(BaseModel):

@@ -98,6 +98,9 @@ class Commands(LoadedLater):
             "away.",
             ["health"],
         ),
+        "notify": Part(
+            "Tell hooks what has gone wrong at sites, each thing once.", ["notify"]
+        ),
         "history": Part(
             "Show the history of a row at all sites; ends with 3 if a site was away.",
             ["history"],

@@ -1,0 +1,1 @@
+"""Tells people what has gone wrong at sites, each thing once."""

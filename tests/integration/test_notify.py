@@ -1,0 +1,340 @@
+"""`snaptide notify`: what goes wrong is told once, by whatever takes it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deferred
+from sites import Directory
+from snaptide.errors import BadLedger, HookFailed
+from snaptide.news import hooks, telling
+from snaptide.news.ledger import opened
+from snaptide.news.seen import MOST, News, seen
+from snaptide.news.telling import GIVEN_UP, Told, tell
+from snaptide.sections import NotificationSettings
+from tests.fix_commands import Snaptide
+from tests.fix_worker import Services, WriteSettings
+from tests.fix_worlds import prepared_once
+from tests.grouped import without
+from tests.linked_table import as_refresh, link, run
+
+HOSTILE = "<b>x</b>\" ' \n\x1b[31m {{ 7 * 7 }} $(id)"
+
+
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
+    make_orders(sites)
+
+
+def make_orders(sites: Directory) -> None:
+    """Two orders, the same at both sites."""
+    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
+    for site in sites.values():
+        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 10), (2, 'b', 20)")
+
+
+def park(sites: Directory, number: int = 1) -> None:
+    """Have a change of an order conflict with one at the master."""
+    as_refresh(sites["hq"], f"UPDATE orders SET qty = 99 WHERE id = {number}")
+    run(sites["jfk"], f"UPDATE orders SET qty = 15 WHERE id = {number}")
+    deferred.push(sites["jfk"])
+
+
+def fail(sites: Directory, error: str = "SNP-001 It is away.") -> None:
+    """Have the last run of a schedule have failed."""
+    run(
+        sites["jfk"],
+        "INSERT INTO snaptide.schedule (kind, subject, interval, last_error)"
+        f" VALUES ('push', 'hq', '1h', $q${error}$q$)"
+        " ON CONFLICT (kind, subject) DO UPDATE SET last_error = excluded.last_error",
+    )
+
+
+class Taken:
+    """A hook under test: what it took, and whether it takes anything."""
+
+    def __init__(self) -> None:
+        self.news: list[News] = []
+        self.fails = False
+
+    def __call__(self, news: News) -> None:
+        if self.fails:
+            raise HookFailed("It is full.")
+        self.news.append(news)
+
+
+@pytest.fixture
+def taken() -> Taken:
+    return Taken()
+
+
+def look(sites: Directory, path: Path, *known: Taken) -> Told:
+    """Look at all sites once; hooks are called 0, 1, ..."""
+    by_name = {str(n): one for n, one in enumerate(known)}
+    return tell([*sites.values()], by_name, path / "told")
+
+
+def kinds(news: Any) -> list[tuple[str, str, str]]:
+    return [(one.site, one.kind, one.subject) for one in news]
+
+
+def test_each_thing_is_told_once(
+    orders: Directory, tmp_path: Path, taken: Taken
+) -> None:
+    assert look(orders, tmp_path, taken).news == []
+    park(orders)
+    fail(orders)
+    found = look(orders, tmp_path, taken)
+    [error] = deferred.list_errors(orders["hq"])
+    expected = [("hq", "parked", str(error.id)), ("jfk", "schedule", "push hq")]
+    assert kinds(found.news) == kinds(taken.news) == expected
+    assert taken.news[0].todo == f"snaptide errors show hq {error.id}"
+    fail(orders, "SNP-001 It is still away.")
+    assert look(orders, tmp_path, taken).news == []
+    park(orders, 2)
+    assert [one.kind for one in look(orders, tmp_path, taken).news] == ["parked"]
+    assert len(taken.news) == 3
+
+
+def test_what_happens_again_is_told_again(
+    orders: Directory, tmp_path: Path, taken: Taken
+) -> None:
+    fail(orders)
+    look(orders, tmp_path, taken)
+    run(orders["jfk"], "UPDATE snaptide.schedule SET last_error = NULL")
+    look(orders, tmp_path, taken)
+    fail(orders)
+    look(orders, tmp_path, taken)
+    assert kinds(taken.news) == [("jfk", "schedule", "push hq")] * 2
+    run(orders["jfk"], "UPDATE snaptide.schedule SET disabled = true")
+    assert seen(orders["jfk"]) == {}
+
+
+def test_a_broken_contract_and_a_check_are_told(
+    orders: Directory, tmp_path: Path, taken: Taken
+) -> None:
+    run(
+        orders["jfk"],
+        "INSERT INTO snaptide.destination_state (destination, state, reason)"
+        " VALUES ('hq', 'invalid', 'more than 1 GB'), ('hq', 'disabled', 'by hand')",
+        "INSERT INTO snaptide.check_run (began_at, seconds, columns, most)"
+        " VALUES (now(), 1, '{}', 5), (now(), 1, '{}', 5)",
+    )
+    sql = (
+        "INSERT INTO snaptide.check_snapshot (run_id, no, snapshot, refresh_group,"
+        " master, master_table, rows_master, rows_here, counts)"
+        " SELECT id, 0, 'orders', 'g', 'hq', 'orders', 2, 2,"
+    )
+    counted = """ '[["differs", "unexplained", 2]]' FROM snaptide.check_run"""
+    run(orders["jfk"], f"{sql}{counted}")
+    found = look(orders, tmp_path, taken)
+    assert [(one.kind, one.what) for one in found.news] == [
+        ("destination", found.news[0].what),
+        ("check", "2 rows differ without a reason."),
+    ]
+    assert "more than 1 GB" in found.news[0].what
+    assert found.news[1].subject == "2"
+
+
+def test_a_hook_that_fails_is_offered_it_again_and_others_are_not(
+    orders: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, quick = Taken(), Taken()
+    slow.fails = True
+    park(orders)
+    assert look(orders, tmp_path, slow, quick).failed == {"0": "It is full."}
+    assert look(orders, tmp_path, slow, quick).news == []
+    assert (len(slow.news), len(quick.news)) == (0, 1)
+    slow.fails = False
+    assert look(orders, tmp_path, slow, quick).failed == {}
+    assert (len(slow.news), len(quick.news)) == (1, 1)
+    look(orders, tmp_path, slow, quick)
+    assert (len(slow.news), len(quick.news)) == (1, 1)
+
+
+def test_what_nobody_takes_is_given_up(
+    orders: Directory, tmp_path: Path, taken: Taken
+) -> None:
+    taken.fails = True
+    park(orders)
+    look(orders, tmp_path, taken)
+    with opened(tmp_path / "told") as ledger:
+        [one] = ledger.untaken
+        one.since = datetime.now(UTC) - GIVEN_UP - timedelta(seconds=1)
+        ledger.save()
+    assert kinds(look(orders, tmp_path, taken).given_up) == kinds([one.news])
+    taken.fails = False
+    look(orders, tmp_path, taken)
+    assert taken.news == []
+
+
+def test_a_crash_leaves_nothing_out(
+    orders: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: Taken
+) -> None:
+    park(orders)
+    with monkeypatch.context() as patch:
+        patch.setattr(telling, "_offer", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            look(orders, tmp_path, taken)
+    assert look(orders, tmp_path, taken).news == []
+    assert [one.kind for one in taken.news] == ["parked"]
+
+
+def test_many_parked_transactions_are_told_in_short(
+    orders: Directory, tmp_path: Path, taken: Taken
+) -> None:
+    run(
+        orders["hq"],
+        "INSERT INTO snaptide.error_transaction (origin_id, origin, origin_transaction,"
+        " origin_user, reason, error_code, error_message, batch_no, order_no)"
+        " SELECT gen_random_uuid(), 'jfk', n::text, 'u', 'error', 'X', 'no', 1, n"
+        " FROM generate_series(1, 10000) n",
+    )
+    look(orders, tmp_path, taken)
+    assert len(taken.news) == MOST + 1
+    assert (
+        taken.news[-1].what == f"{10_000 - MOST:,} more transactions have been parked."
+    )
+    assert look(orders, tmp_path, taken).news == []
+
+
+def test_a_site_that_is_away_forgets_nothing(
+    orders: Directory, tmp_path: Path, taken: Taken
+) -> None:
+    park(orders)
+    look(orders, tmp_path, taken)
+    with without(orders, "hq") as left:
+        assert [*look(left, tmp_path, taken).away] == ["hq"]
+    assert look(orders, tmp_path, taken).news == []
+    assert len(taken.news) == 1
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"told": {}, "untaken": [{}]}'])
+def test_a_file_that_is_no_record_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "told").write_text(content)
+    with pytest.raises(BadLedger):
+        tell([], {}, tmp_path / "told")
+    with pytest.raises(BadLedger):
+        tell([], {}, tmp_path / "nowhere" / "told")
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[str, list[Mapping[str, Any]], list[int]]]:
+    """A web server: its address, what was posted there, and the statuses it gives."""
+    posted: list[Mapping[str, Any]] = []
+    statuses: list[int] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            size = int(self.headers["Content-Length"])
+            posted.append(json.loads(self.rfile.read(size)))
+            self.send_response(statuses.pop(0) if statuses else 204)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{made.server_port}/secret", posted, statuses
+        made.shutdown()
+
+
+def news(what: str = "It is so.") -> News:
+    return News(site="hq", kind="parked", subject="7", what=what, todo="snaptide")
+
+
+def test_a_webhook_gets_json_and_says_whether_it_took_it(
+    listener: tuple[str, list[Mapping[str, Any]], list[int]],
+) -> None:
+    url, posted, statuses = listener
+    known = hooks.configured(NotificationSettings(webhook=url))  # type: ignore[arg-type]
+    known["webhook"](news(HOSTILE))
+    assert posted[0]["what"] == HOSTILE
+    assert posted[0]["text"].startswith("hq parked 7: ")
+    for status in (500, 302):
+        statuses.append(status)
+        with pytest.raises(HookFailed, match=f"status {status}"):
+            known["webhook"](news())
+    assert len(posted) == 3
+    gone = hooks.configured(
+        NotificationSettings(webhook="http://127.0.0.1:1/secret")  # type: ignore[arg-type]
+    )
+    with pytest.raises(HookFailed) as raised:
+        gone["webhook"](news())
+    assert "secret" not in str(raised.value)
+
+
+def test_a_command_gets_json_on_its_input(tmp_path: Path) -> None:
+    target = tmp_path / "taken.json"
+    script = f"import sys; open({str(target)!r}, 'w').write(sys.stdin.read())"
+    known = hooks.configured(
+        NotificationSettings(command=[sys.executable, "-c", script])
+    )
+    known["command"](news(HOSTILE))
+    assert json.loads(target.read_text("utf-8"))["what"] == HOSTILE
+    for command, why in (
+        ([sys.executable, "-c", "raise SystemExit(5)"], "ended with 5"),
+        ([str(tmp_path / "none")], "cannot be run"),
+    ):
+        known = hooks.configured(NotificationSettings(command=command))
+        with pytest.raises(HookFailed, match=why):
+            known["command"](news())
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://a/b", "https://", "x"])
+def test_a_webhook_is_an_address_of_the_web(url: str) -> None:
+    with pytest.raises(ValueError, match="not of the form"):
+        NotificationSettings(webhook=url)  # type: ignore[arg-type]
+
+
+def test_the_command_line(sites: Directory, snaptide: Snaptide, tmp_path: Path) -> None:
+    make_orders(sites)
+    park(sites)
+    path = str(tmp_path / "told")
+    said = snaptide.said("notify", "--told", path)
+    assert said.startswith("hq parked ")
+    assert "snaptide errors show hq" in said
+    assert snaptide.said("notify", "--told", path).strip() == ""
+    fail(sites, HOSTILE)
+    report = snaptide.report("notify", "--told", path)
+    [one] = report["news"]
+    assert one["kind"] == "schedule"
+    assert one["what"] == ("The last run failed: <b>x</b>\" ' ?[31m {{ 7 * 7 }} $(id)")
+
+
+def test_it_goes_on_and_logs_what_is_new(
+    sites: Directory, write_settings: WriteSettings, tmp_path: Path
+) -> None:
+    make_orders(sites)
+    taken = tmp_path / "taken"
+    script = f"import sys; open({str(taken)!r}, 'a').write(sys.stdin.read() + chr(10))"
+    command = json.dumps([sys.executable, "-c", script])
+    config = write_settings(sites, more=f"[notification]\ncommand = {command}\n")
+    services = Services(config)
+    try:
+        started = services.snaptide("notify", "--every", "0.5s", "--log-format", "json")
+        park(sites)
+        started.wait_for_line("hq parked ")
+        fail(sites)
+        started.wait_for_line("jfk schedule push hq")
+        run(sites["jfk"], "UPDATE snaptide.schedule SET last_error = NULL")
+    finally:
+        services.stop()
+    lines = [json.loads(line) for line in started.printed().splitlines()]
+    found = [(one["event"], one["site"]) for one in lines if "event" in one]
+    assert found == [("parked", "hq"), ("schedule", "jfk")]
+    told = [json.loads(line)["kind"] for line in taken.read_text().splitlines()]
+    assert told == ["parked", "schedule"]
+    assert (tmp_path / "snaptide.told").exists()
