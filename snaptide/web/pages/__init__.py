@@ -27,6 +27,7 @@ from snaptide.web.pages import (
     rules,
     schedules,
     site,
+    work,
 )
 
 PAGES: Sequence[Page] = [
@@ -51,6 +52,7 @@ PAGES: Sequence[Page] = [
     groups.PAGE,
     group.PAGE,
     in_doubt.PAGE,
+    work.PAGE,
 ]
 
 ACTIONS: Sequence[Action] = [

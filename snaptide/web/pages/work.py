@@ -1,0 +1,59 @@
+"""The work at all sites: beat, what runs, what nobody has begun, and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from snaptide.web.listed import listed
+from snaptide.web.page import Page
+from snaptide.web.visit import Visit, command
+from snaptide.work import Asked, Blocked, Run, Work, work_at
+
+#: So many bytes of a page are for the sites, and for each of the other lists.
+ROOM_OF_SITES, ROOM = 24_000, 14_000
+
+
+def read(visit: Visit) -> Mapping[str, Any]:
+    """The work of the sites that answer, by the databases alone."""
+    answers = visit.console.questions.ask_all(visit.console.sites, "work", work_at)
+    found = {n: one.value for n, one in answers.items() if one.value is not None}
+    runs = [(name, one) for name, work in found.items() for one in work.runs]
+    asked = [(name, one) for name, work in found.items() for one in work.asked]
+    blocked = [(name, one) for name, work in found.items() for one in work.blocked]
+    return {
+        "sites": listed([*found.items()], _of_site, room=ROOM_OF_SITES),
+        "works": found,
+        "runs": listed(runs, _of_run, room=ROOM),
+        "asked": listed(
+            asked,
+            _of_asked,
+            room=ROOM,
+            total=sum(one.all_asked for one in found.values()),
+        ),
+        "blocked": listed(blocked, _of_blocked, room=ROOM),
+        "problems": {n: one.error for n, one in answers.items() if one.error},
+        "worker": command("worker"),
+        "beat": command("beat"),
+        "command": command("status"),
+    }
+
+
+def _of_site(found: tuple[str, Work]) -> Iterable[object]:
+    return (found[0], found[0])
+
+
+def _of_run(found: tuple[str, Run]) -> Iterable[object]:
+    site, one = found
+    return (site, site, one.subject, one.machine)
+
+
+def _of_asked(found: tuple[str, Asked]) -> Iterable[object]:
+    return (found[0], found[0], found[1].subject)
+
+
+def _of_blocked(found: tuple[str, Blocked]) -> Iterable[object]:
+    return (found[0], found[1].user, found[1].program)
+
+
+PAGE = Page(path="/work", template="work.html", read=read)
