@@ -19,7 +19,7 @@ AT_ONCE = 50
 #: And so many bytes, besides what else is on its page.
 ROOM = 50_000
 #: The markup of a row, without its values.
-_MARKUP = 700
+MARKUP = 700
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,8 @@ def listed(
     total: int | None = None,
     room: int = ROOM,
     longest: int = LONGEST_IN_LIST,
+    at_once: int = AT_ONCE,
+    markup: int = MARKUP,
 ) -> Listed[Row]:
     """Take as many rows of a list as a page has room for; at least one.
 
@@ -66,14 +68,16 @@ def listed(
         total: how many there are, if only those from the start on are given.
         room: in bytes.
         longest: a text is cut after so many characters.
+        at_once: so many rows at most.
+        markup: the bytes of a row, without its values.
     """
     if total is None:
         total = len(found)
         start = start if start < total else 0
         found = found[start:]
     rows: list[Row] = []
-    for row in found[:AT_ONCE]:
-        room -= _MARKUP + sum(bytes_of(text, longest) for text in texts(row))
+    for row in found[:at_once]:
+        room -= markup + sum(bytes_of(text, longest) for text in texts(row))
         if rows and room < 0:
             break
         rows.append(row)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import escape
 from starlette.responses import HTMLResponse
 
 from snaptide.units import duration, size
@@ -59,6 +60,16 @@ def brief(value: object) -> str:
     return shown(value, LONGEST_IN_LIST)
 
 
+def within(value: object, room: int) -> str:
+    """As `brief`, in so many bytes of a page: it is cut sooner if it is escaped."""
+    text, left = brief(value), room
+    for place, char in enumerate(text):
+        left -= len(escape(char).encode())
+        if left < 0:
+            return f"{text[:place]}..."
+    return text
+
+
 def age(since: datetime | None, now: datetime | None) -> str:
     """How long ago something was, by a site's own clock."""
     if since is None or now is None:
@@ -98,6 +109,7 @@ def _templates() -> Environment:
     made.filters |= {
         "shown": shown,
         "brief": brief,
+        "within": within,
         "duration": duration,
         "size": size,
         "in_path": lambda text: quote(str(text), safe=""),

@@ -16,6 +16,7 @@ from snaptide.web.page import Action, Shown
 from snaptide.web.pages import parked
 from snaptide.web.pages.edits import edits_of, words_of
 from snaptide.web.pages.error_queue import Filter
+from snaptide.web.pages.previewed import previewed
 from snaptide.web.visit import Visit, command
 
 #: A command line names no more transactions than this.
@@ -28,7 +29,9 @@ def preview(visit: Visit) -> Shown:
     edits = edits_of(site, number, visit.form)
     found = deferred.preview_error(site, number, edits)
     again = command("errors", "retry", site.name, number, *words_of(edits))
-    return _transaction(visit, {"preview": found, "retry_command": again})
+    rows, left_out = previewed(found)
+    more = {"preview": found, "rows": rows, "rows_left_out": left_out}
+    return _transaction(visit, {**more, "retry_command": again})
 
 
 def retry_one(visit: Visit) -> str | Shown:
@@ -118,7 +121,8 @@ def _transaction(visit: Visit, more: Mapping[str, Any], status: int = 200) -> Sh
         after=int(after) if after.isdecimal() else 0,
         limit=parked.AT_ONCE,
     )
-    context = {**parked.about(visit, error), "given": visit.form, **more}
+    room = parked.ROOM_BELOW_PREVIEW if "preview" in more else parked.ROOM
+    context = {**parked.about(visit, error, room), "given": visit.form, **more}
     return Shown(template="parked.html", context=context, status=status)
 
 

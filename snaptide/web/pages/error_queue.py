@@ -10,11 +10,14 @@ import deferred
 from deferred import ErrorTransaction
 from sites import Site
 from snaptide.web.errors import PageMissing
+from snaptide.web.listed import listed, whole
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit, command
 
 #: So many transactions are shown at once.
 AT_ONCE = 50
+#: So many sites can be chosen, in so many bytes.
+MOST_ORIGINS, ROOM_OF_ORIGINS = 300, 6_000
 #: A tree is drawn no deeper.
 DEEPEST = 5
 
@@ -66,7 +69,13 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "branches": found[start : start + AT_ONCE],
         "count": len(errors),
         "latest": max((one.id for one in errors), default=0),
-        "origins": sorted({one.origin for one in errors}),
+        "origins": listed(
+            sorted({one.origin for one in errors}),
+            whole,
+            room=ROOM_OF_ORIGINS,
+            at_once=MOST_ORIGINS,
+            markup=20,
+        ),
         "page": page,
         "pages": max(-(-len(errors) // AT_ONCE), 1),
         "command": command("errors", "list", visit.site.name, *wanted.words),

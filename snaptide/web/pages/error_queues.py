@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import deferred
 from deferred import ErrorTransaction
+from snaptide.web.listed import listed, start_of, whole
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit
 
@@ -17,12 +19,13 @@ def read(visit: Visit) -> Mapping[str, Any]:
     answers = visit.console.questions.ask_all(
         visit.console.sites, "errors", deferred.list_errors
     )
+    found = [
+        (site, one)
+        for site, answer in answers.items()
+        for one in _counted(answer.value or [])
+    ]
     return {
-        "queues": {
-            site: _counted(answer.value)
-            for site, answer in answers.items()
-            if answer.value is not None
-        },
+        "queues": listed(found, _texts, start=start_of(visit)),
         "problems": {
             site: answer.error
             for site, answer in answers.items()
@@ -44,6 +47,12 @@ def _counted(errors: list[ErrorTransaction]) -> list[Mapping[str, Any]]:
         }
         for (origin, reason), count in sorted(counts.items())
     ]
+
+
+def _texts(found: tuple[str, Mapping[str, Any]]) -> Iterable[object]:
+    site, one = found
+    # The origin is shown, and stands in an address.
+    return (site, site, one["origin"], *whole(quote(one["origin"], safe="")))
 
 
 PAGE = Page(path="/errors", template="error_queues.html", read=read)

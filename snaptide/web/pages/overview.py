@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from snaptide.doctor.finding import Severity
-from snaptide.status import SiteStatus
+from snaptide.status import GroupStatus, SiteStatus
+from snaptide.web.listed import listed, start_of
 from snaptide.web.page import Page
 from snaptide.web.questions import Answer
+from snaptide.web.rendering import within
 from snaptide.web.visit import Visit, command
+
+#: Bytes for the lines of a page, and for a line without what it says.
+ROOM, MARKUP = 68_000, 210
+#: Bytes for an error, and for the name of a group.
+ROOM_OF_ERROR, ROOM_OF_NAME = 300, 60
+#: So many groups of a site are named.
+NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +40,17 @@ class Line:
     last_error: str = ""
 
     @property
+    def groups(self) -> Sequence[GroupStatus]:
+        """Groups of the site: those with an error first, then as they are stale."""
+        every = self.status.groups if self.status else ()
+        return sorted(every, key=_by_need)[:NAMED]
+
+    @property
+    def more(self) -> int:
+        """How many groups it has besides."""
+        return max(len(self.status.groups) - NAMED, 0) if self.status else 0
+
+    @property
     def waited(self) -> timedelta | None:
         """How long the oldest unanswered change has waited, by the site's clock."""
         if self.oldest is None or self.status is None or self.status.now is None:
@@ -42,9 +62,15 @@ def read(visit: Visit) -> Mapping[str, Any]:
     """Ask all sites, each only about itself."""
     answers = visit.console.states()
     lines = [_line(name, answer) for name, answer in answers.items()]
+    start = start_of(visit)
     waiting = [line for line in lines if line.waited is not None]
     return {
         "lines": lines,
+        "shown": listed(
+            lines, _texts, start=start, room=ROOM, at_once=len(lines), markup=MARKUP
+        ),
+        "room": {"error": ROOM_OF_ERROR, "name": ROOM_OF_NAME},
+        "again": f"/?from={start}" if start else "/",
         "oldest": max(waiting, key=_waited, default=None),
         "parked": sum(line.status.parked for line in lines if line.status),
         "command": command("status"),
@@ -75,6 +101,21 @@ def _line(site: str, answer: Answer[SiteStatus]) -> Line:
         findings=len(problems),
         last_error=next((error for error in errors if error), ""),
     )
+
+
+def _by_need(group: GroupStatus) -> tuple[bool, float, str]:
+    """Where a group stands among those of its site, in the eyes of an operator."""
+    never = float("inf")
+    age = never if group.age is None else group.age
+    return not group.last_error, -age, group.name
+
+
+def _texts(line: Line) -> Iterable[object]:
+    yield from (line.site, line.site)
+    yield within(line.problem or line.last_error, ROOM_OF_ERROR)
+    for group in line.groups:
+        # With the markup around it.
+        yield from (within(group.name, ROOM_OF_NAME), " " * 45)
 
 
 def _waited(line: Line) -> timedelta:

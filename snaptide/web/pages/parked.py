@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import deferred
-from deferred import ErrorCall, ErrorTransaction
+from deferred import ErrorCall, ErrorProcedure, ErrorTransaction
 from deferred.parked.image import Image
 from sites import Site
 from snaptide.web.errors import PageMissing
+from snaptide.web.listed import Listed, bytes_of, listed
 from snaptide.web.page import Page
-from snaptide.web.rendering import LONGEST
+from snaptide.web.rendering import LONGEST, LONGEST_IN_LIST
 from snaptide.web.visit import Visit, command
 
 #: So many calls are shown at once.
@@ -26,6 +27,14 @@ KINDS = {
     "D": "delete",
     "R": "delete and insert",
 }
+
+
+#: Bytes of a page for the calls; fewer if a preview stands above them.
+ROOM, ROOM_BELOW_PREVIEW = 42_000, 26_000
+#: The markup of a call and of a cell, which has a column's name in so many places.
+_OF_CALL, _OF_CELL, _NAMES = 500, 560, 5
+#: So many of the transactions that wait are named.
+NAMED = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +52,21 @@ class Cell:
     changed: bool
     #: it has a new value, which the form can hold
     editable: bool
+    #: its values are cut after so many characters
+    longest: int = LONGEST
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of a page it takes."""
+        values = (self.old, self.new, self.current)
+        said = sum(bytes_of(value, self.longest) for value in values)
+        return _OF_CELL + _NAMES * bytes_of(self.column) + said
+
+    @property
+    def short(self) -> Cell:
+        """The cell with its values cut as in a list."""
+        fits = len(self.new or "") <= LONGEST_IN_LIST
+        return replace(self, longest=LONGEST_IN_LIST, editable=self.editable and fits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +76,14 @@ class Side:
     call: ErrorCall
     kind: str
     cells: tuple[Cell, ...]
+    #: columns that the page has no room for
+    left_out: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of a page it takes."""
+        said = bytes_of(self.call.conflict, LONGEST_IN_LIST)
+        return _OF_CALL + said + sum(cell.bytes for cell in self.cells)
 
 
 def read(visit: Visit) -> Mapping[str, Any]:
@@ -64,17 +96,60 @@ def read(visit: Visit) -> Mapping[str, Any]:
     return about(visit, visit.ask(("error", number, after), find))
 
 
-def about(visit: Visit, error: ErrorTransaction) -> dict[str, Any]:
-    """What the template shows of a transaction."""
+def about(visit: Visit, error: ErrorTransaction, room: int = ROOM) -> dict[str, Any]:
+    """What the template shows of a transaction.
+
+    Parameters:
+        room: bytes for its calls.
+    """
+    sides = fitting(error.calls, room)
+    cut = len(sides) < len(error.calls)
     return {
         "site": visit.site.name,
         "error": error,
-        "sides": [side(call) for call in error.calls],
-        "before": sorted({e.on for e in error.edges if e.waiting == error.id}),
-        "behind": sorted({e.waiting for e in error.edges if e.on == error.id}),
+        "sides": sides,
+        "next_after": sides[-1].call.call_no if cut else error.next_after,
+        "procedures": listed(error.procedures, _of_procedure, room=8_000, markup=200),
+        "before": _numbers(e.on for e in error.edges if e.waiting == error.id),
+        "behind": _numbers(e.waiting for e in error.edges if e.on == error.id),
         "withdrawn": error.reason == "withdrawn",
         "command": command("errors", "show", visit.site.name, error.id),
     }
+
+
+def fitting(calls: Sequence[ErrorCall], room: int) -> Sequence[Side]:
+    """As many calls as fit; of the first at least the columns that matter most."""
+    sides: list[Side] = []
+    for call in calls:
+        made = side(call)
+        if made.bytes > room:
+            return sides or [_cut(made, room)]
+        room -= made.bytes
+        sides.append(made)
+    return sides
+
+
+def _cut(made: Side, room: int) -> Side:
+    """A call with what a page has room for: the columns that differ come first."""
+    cells: list[Cell] = []
+    for cell in sorted(made.cells, key=lambda one: not (one.differs or one.changed)):
+        fits = cell if cell.bytes < room / 3 else cell.short
+        room -= fits.bytes
+        if cells and room < 0:
+            break
+        cells.append(fits)
+    return replace(made, cells=(*cells,), left_out=len(made.cells) - len(cells))
+
+
+def _numbers(found: Iterable[int]) -> Listed[int]:
+    return listed(sorted({*found}), lambda one: (one, one), at_once=NAMED, markup=60)
+
+
+def _of_procedure(one: ErrorProcedure) -> Iterable[object]:
+    yield from (one.name, one.error)
+    for argument in one.arguments:
+        # With the markup around it.
+        yield from (argument.value, argument.type, " " * 90)
 
 
 def side(call: ErrorCall) -> Side:

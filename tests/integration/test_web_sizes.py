@@ -1,0 +1,188 @@
+"""No page of the console is larger than 80 kB, whatever a database holds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+import deferred
+from sites import Directory
+from snaptide.status import SiteStatus, status_of
+from snaptide.web.console import Console
+from snaptide.web.questions import Answer
+from snaptide.web.rendering import within
+from tests.console import Browser, console
+from tests.linked_table import as_refresh, link, run
+
+#: The largest page, in bytes.
+MOST = 80_000
+#: 800 characters, each of which is escaped.
+LONG = "repeat('\"<', 400)"
+ACTIONS = f"""
+INSERT INTO snaptide.operator_action (operator, role, command, outcome)
+SELECT 'o', 'operator', n || ' ' || {LONG}, {LONG} FROM generate_series(1, 10000) n
+"""
+GROUPS = f"""
+INSERT INTO snaptide.refresh_group (name, master, master_id, refreshed_at, last_error)
+SELECT to_char(n, 'FM00000') || {LONG}, 'hq', gen_random_uuid(),
+  now() - interval '1 second' * n, CASE n WHEN 7 THEN {LONG} END
+FROM generate_series(1, {{count}}) n
+"""
+PARKED = f"""
+INSERT INTO snaptide.error_transaction (origin_id, origin, origin_transaction,
+  origin_user, reason, error_code, error_message, batch_no, order_no)
+SELECT gen_random_uuid(), 's' || n % 500, n::text, {LONG}, 'error', 'X', {LONG}, 1, n
+FROM generate_series(1, 10000) n
+"""
+
+
+def small(page: str) -> str:
+    """A page, once it is seen to be small enough."""
+    assert len(page.encode()) < MOST
+    return page
+
+
+@pytest.fixture
+def browser(sites: Directory, tmp_path: Path) -> Browser:
+    return Browser(console(sites, tmp_path))
+
+
+def test_ten_thousand_refresh_groups_on_the_overview(
+    sites: Directory, browser: Browser
+) -> None:
+    run(sites["jfk"], GROUPS.format(count=10_000))
+    page = small(browser.get("/"))
+    named = re.findall(r'<span class="group[^"]*">(\d{5})', page)
+    assert named == ["00007", "10000", "09999"]
+    assert "and 9,997 more" in page
+
+
+def test_two_hundred_sites_are_on_the_overview_at_once(
+    sites: Directory, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def all_alike(_: Console) -> dict[str, Answer[SiteStatus]]:
+        found = status_of(sites["hq"], alone=True)
+        names = [f"site{n:03}" for n in range(200)]
+        return {name: Answer(value=replace(found, site=name)) for name in names}
+
+    def named(page: str) -> set[str]:
+        return {*re.findall(r'href="/sites/(site\d+)"', page)}
+
+    monkeypatch.setattr(Console, "states", all_alike)
+    run(
+        sites["hq"],
+        "INSERT INTO snaptide.refresh_group (name, master, master_id)"
+        " SELECT 'g' || n, 'hq', gen_random_uuid() FROM generate_series(1, 2) n",
+    )
+    assert len(named(small(browser.get("/")))) == 200
+    run(sites["hq"], GROUPS.format(count=10))
+    first = small(browser.get("/"))
+    assert "200 of 200" in first
+    [rest] = re.findall(r'href="\?(from=\d+)"', first)
+    page = small(browser.get(f"/?{rest}"))
+    assert f'hx-get="/?{rest}"' in page
+    assert named(first)
+    assert named(first).isdisjoint(named(page))
+
+
+def test_ten_thousand_actions(sites: Directory, browser: Browser) -> None:
+    run(sites["hq"], ACTIONS)
+    page = small(browser.get("/actions"))
+    shown = page.count("(operator)</td>")
+    assert f"1 to {shown} of 100" in page
+    small(browser.get(f"/actions?from={shown}"))
+    assert "SNP-434" in browser.get("/actions?from=-1", 404)
+
+
+def test_ten_thousand_parked_transactions_of_five_hundred_sites(
+    sites: Directory, browser: Browser
+) -> None:
+    run(sites["hq"], PARKED)
+    queues = small(browser.get("/errors"))
+    assert "1 to 50 of 500" in queues
+    assert "51 to 100 of 500" in small(browser.get("/errors?from=50"))
+    page = small(browser.get("/sites/hq/errors"))
+    assert page.count('type="checkbox"') == 50
+    assert "Page 1 of 200" in page
+    assert "selected>s499</option>" in small(
+        browser.get("/sites/hq/errors?origin=s499")
+    )
+
+
+def wide(sites: Directory) -> int:
+    """Park an update of one column of a row that has three hundred."""
+    columns = ", ".join(f"c{n} text" for n in range(300))
+    link(sites, "wide", f"id int PRIMARY KEY, {columns}, last text")
+    values = ", ".join([LONG] * 300)
+    for site in sites.values():
+        as_refresh(site, f"INSERT INTO wide VALUES (1, {values}, 'a')")
+    as_refresh(sites["hq"], "UPDATE wide SET last = 'theirs'")
+    run(sites["jfk"], "UPDATE wide SET last = 'ours'")
+    deferred.push(sites["jfk"])
+    [one] = deferred.list_errors(sites["hq"])
+    return one.id
+
+
+def test_a_row_of_many_columns(sites: Directory, browser: Browser) -> None:
+    number = wide(sites)
+    page = f"/sites/hq/errors/{number}"
+    told = small(browser.get(page))
+    # What differs comes first, however far to the right it stands in the table.
+    [first, *others] = re.findall(r'<th scope="row"><bdi>(\w+)</bdi>', told)
+    assert first == "last"
+    assert f"{301 - len(others)} more columns are not shown" in told
+    [call] = {*re.findall(r'name="value\.(\d+)\.last"', told)}
+    form = {"id": str(number), "after": "0", f"value.{call}.last": "both"}
+    preview = small(browser.send(f"{page}/preview", form).text)
+    assert "A retry would apply it" in preview
+
+
+def test_the_preview_of_a_row_of_many_columns(
+    sites: Directory, browser: Browser
+) -> None:
+    number = wide(sites)
+    as_refresh(sites["hq"], "UPDATE wide SET last = 'a'")
+    page = f"/sites/hq/errors/{number}"
+    preview = small(browser.send(f"{page}/preview", {"id": number, "after": 0}).text)
+    assert "A retry would apply it" in preview
+    table = preview[preview.index("<caption>") : preview.index("</table>")]
+    [first, *_] = re.findall(r'<th scope="row"><bdi>(\w+)</bdi>', table)
+    assert first == "last"
+    assert len(re.findall("more columns are not shown", preview)) == 2
+
+
+def test_many_calls_of_long_values_are_shown_in_parts(
+    sites: Directory, browser: Browser
+) -> None:
+    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
+    for site in sites.values():
+        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 10)")
+    as_refresh(sites["hq"], "UPDATE orders SET qty = 99")
+    inserts = (
+        f"INSERT INTO orders VALUES ({n}, repeat('\"<', 3500), 1)" for n in range(2, 12)
+    )
+    run(sites["jfk"], "UPDATE orders SET qty = 15", *inserts)
+    deferred.push(sites["jfk"])
+    [one] = deferred.list_errors(sites["hq"])
+    address, seen = f"/sites/hq/errors/{one.id}", list[str]()
+    page: str | None = address
+    while page:
+        told = small(browser.get(page))
+        seen += re.findall(r"<h2>Call (\d+):", told)
+        more = re.findall(r'href="(\?after=\d+)"', told)
+        page = address + unescape(more[0]) if more else None
+    calls = deferred.show_error(sites["hq"], one.id).calls
+    assert seen == [str(call.call_no) for call in calls]
+    assert len(seen) == 11
+
+
+@pytest.mark.parametrize(
+    ("text", "room", "shown"),
+    [("abc", 3, "abc"), ("abcd", 3, "abc..."), ('a"b', 6, 'a"...'), ("é", 1, "...")],
+)
+def test_a_text_is_cut_by_what_it_takes(text: str, room: int, shown: str) -> None:
+    assert within(text, room) == shown
