@@ -66,6 +66,65 @@ def test_what_is_in_doubt_is_shown_and_not_ended(
     synchronous.recover(linked["hq"])
 
 
+def noted(sites: Directory) -> list[tuple[str, str]]:
+    """The actions at hq, with their outcomes."""
+    return run(sites["hq"], "SELECT command, outcome FROM snaptide.operator_action")
+
+
+def test_an_operator_recovers_and_does_not_decide(
+    linked: Directory, left: str, tmp_path: Path
+) -> None:
+    browser, page = Browser(console(linked, tmp_path)), "/sites/hq/indoubt"
+    assert "Commit ..." not in browser.get(page)
+    refused = browser.send(f"{page}/end", {"gid": left, "how": "commit"}, of=page)
+    assert refused.status_code == 403
+    told = browser.follow(browser.send(f"{page}/recover", {}, of=page))
+    assert "1 committed, 0 rolled back, 0 left in doubt." in told
+    assert "No coordinated transaction is in doubt here." in told
+    assert noted(linked) == [
+        (
+            "snaptide indoubt recover hq",
+            "1 committed, 0 rolled back, 0 left in doubt.",
+        )
+    ]
+
+
+def test_an_administrator_decides_after_typing_it(
+    linked: Directory, left: str, tmp_path: Path
+) -> None:
+    page = "/sites/hq/indoubt"
+    browser = Browser(console(linked, tmp_path), "administrator")
+    assert "Rollback ..." in browser.get(page)
+    form = {"gid": left, "how": "commit"}
+    asked = browser.send(f"{page}/end", form, of=page).text
+    assert "Type commit to do it" in asked
+    assert f"snaptide indoubt commit hq {left}" in asked
+    wrong = browser.send(f"{page}/end", {**form, "sure": "yes"}, of=page).text
+    assert "That is not what it asks for." in wrong
+    assert prepared(linked["hq"]) == [left]
+    assert noted(linked) == []
+    # Its deciding site answers, and has decided to commit.
+    against = {"gid": left, "how": "rollback", "sure": "rollback"}
+    refused = browser.send(f"{page}/end", against, of=page)
+    assert refused.status_code == 400
+    assert "decision about" in refused.text
+    assert prepared(linked["hq"]) == [left]
+    told = browser.follow(
+        browser.send(f"{page}/end", {**form, "sure": "commit"}, of=page)
+    )
+    assert "Committed." in told
+    assert prepared(linked["hq"]) == []
+    [(_, first), (command, outcome)] = noted(linked)
+    assert first.startswith("SNP-")
+    assert (command, outcome) == (f"snaptide indoubt commit hq {left}", "Committed.")
+    # A decision by hand is forgotten by hand.
+    forget = {"gid": left, "how": "forget", "sure": "forget"}
+    told = browser.follow(browser.send(f"{page}/end", forget, of=page))
+    assert "No coordinated transaction is in doubt here." in told
+    for wrong_form in ({"gid": left, "how": "destroy"}, {"gid": left}):
+        assert browser.send(f"{page}/end", wrong_form, of=page).status_code == 404
+
+
 def test_a_deciding_site_that_is_silent(
     linked: Directory, left: str, tmp_path: Path
 ) -> None:
@@ -87,11 +146,11 @@ def test_many_with_hostile_names(linked: Directory, tmp_path: Path) -> None:
         " SELECT '<script>alert(1)</script>' || n, 'commit', repeat('\"<', 300)"
         " FROM generate_series(1, 10000) n",
     )
-    browser = Browser(console(linked, tmp_path))
+    browser = Browser(console(linked, tmp_path), "administrator")
     page = browser.get("/sites/hq/indoubt")
     assert len(page.encode()) < 80_000
     assert "<script>alert" not in page
-    shown = page.count("heuristic")
+    shown = page.count(">heuristic<")
     assert f"1 to {shown} of 10,000" in page
     [after] = re.findall(r'href="\?(from=\d+)"', page)
     assert f"{shown + 1} to" in browser.get(f"/sites/hq/indoubt?{after}")

@@ -59,4 +59,5 @@ ACTIONS: Sequence[Action] = [
     *error_actions.ACTIONS,
     *schedules.ACTIONS,
     *other_rules.ACTIONS,
+    *in_doubt.ACTIONS,
 ]
