@@ -112,12 +112,14 @@ def test_the_list_and_a_check_agree_with_the_commands(
     assert "transaction 77" in page
     assert "the two sides have come apart" in page
     assert f"snaptide check show jfk {number}" in page
+    assert f"<code>snaptide rectify jfk {number} --dry-run</code>" in page
     assert sorted(rows_of(page)) == ["1", "2"]
 
 
 def test_an_equal_check_has_no_rows(sites: Directory, browser: Browser) -> None:
     page = browser.get(f"/sites/jfk/checks/{save(sites, found('public.orders'))}")
     assert "Equal." in page
+    assert "snaptide rectify" not in page
     assert "Rows that differ</h2>" not in page
 
 

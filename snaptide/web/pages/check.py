@@ -90,6 +90,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "rows": listed(rows, _of_row, start=start_of(visit), room=_OF_ROWS),
         "not_kept": differ - len(rows),
         "meanings": _meanings(report),
+        "mend": command("rectify", visit.site.name, number),
         "command": command("check", "show", visit.site.name, number),
     }
 
