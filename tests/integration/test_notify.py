@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,12 @@ import pytest
 
 import deferred
 from sites import Directory
+from snaptide.cli.failures import ExitCode
 from snaptide.errors import BadLedger, HookFailed
-from snaptide.news import hooks, telling
+from snaptide.news import telling
 from snaptide.news.ledger import opened
 from snaptide.news.seen import MOST, News, seen
 from snaptide.news.telling import GIVEN_UP, Told, tell
-from snaptide.sections import NotificationSettings
 from tests.fix_commands import Snaptide
 from tests.fix_worker import Services, WriteSettings
 from tests.fix_worlds import prepared_once
@@ -227,78 +224,6 @@ def test_a_file_that_is_no_record_is_refused(tmp_path: Path, content: str) -> No
         tell([], {}, tmp_path / "nowhere" / "told")
 
 
-@pytest.fixture
-def listener() -> Iterator[tuple[str, list[Mapping[str, Any]], list[int]]]:
-    """A web server: its address, what was posted there, and the statuses it gives."""
-    posted: list[Mapping[str, Any]] = []
-    statuses: list[int] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            size = int(self.headers["Content-Length"])
-            posted.append(json.loads(self.rfile.read(size)))
-            self.send_response(statuses.pop(0) if statuses else 204)
-            self.send_header("Location", "/elsewhere")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as made:
-        threading.Thread(target=made.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{made.server_port}/secret", posted, statuses
-        made.shutdown()
-
-
-def news(what: str = "It is so.") -> News:
-    return News(site="hq", kind="parked", subject="7", what=what, todo="snaptide")
-
-
-def test_a_webhook_gets_json_and_says_whether_it_took_it(
-    listener: tuple[str, list[Mapping[str, Any]], list[int]],
-) -> None:
-    url, posted, statuses = listener
-    known = hooks.configured(NotificationSettings(webhook=url))  # type: ignore[arg-type]
-    known["webhook"](news(HOSTILE))
-    assert posted[0]["what"] == HOSTILE
-    assert posted[0]["text"].startswith("hq parked 7: ")
-    for status in (500, 302):
-        statuses.append(status)
-        with pytest.raises(HookFailed, match=f"status {status}"):
-            known["webhook"](news())
-    assert len(posted) == 3
-    gone = hooks.configured(
-        NotificationSettings(webhook="http://127.0.0.1:1/secret")  # type: ignore[arg-type]
-    )
-    with pytest.raises(HookFailed) as raised:
-        gone["webhook"](news())
-    assert "secret" not in str(raised.value)
-
-
-def test_a_command_gets_json_on_its_input(tmp_path: Path) -> None:
-    target = tmp_path / "taken.json"
-    script = f"import sys; open({str(target)!r}, 'w').write(sys.stdin.read())"
-    known = hooks.configured(
-        NotificationSettings(command=[sys.executable, "-c", script])
-    )
-    known["command"](news(HOSTILE))
-    assert json.loads(target.read_text("utf-8"))["what"] == HOSTILE
-    for command, why in (
-        ([sys.executable, "-c", "raise SystemExit(5)"], "ended with 5"),
-        ([str(tmp_path / "none")], "cannot be run"),
-    ):
-        known = hooks.configured(NotificationSettings(command=command))
-        with pytest.raises(HookFailed, match=why):
-            known["command"](news())
-
-
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://a/b", "https://", "x"])
-def test_a_webhook_is_an_address_of_the_web(url: str) -> None:
-    with pytest.raises(ValueError, match="not of the form"):
-        NotificationSettings(webhook=url)  # type: ignore[arg-type]
-
-
 def test_the_command_line(sites: Directory, snaptide: Snaptide, tmp_path: Path) -> None:
     make_orders(sites)
     park(sites)
@@ -312,6 +237,23 @@ def test_the_command_line(sites: Directory, snaptide: Snaptide, tmp_path: Path) 
     [one] = report["news"]
     assert one["kind"] == "schedule"
     assert one["what"] == ("The last run failed: <b>x</b>\" ' ?[31m {{ 7 * 7 }} $(id)")
+
+
+def test_a_site_away_and_a_hook_that_fails_are_said(
+    sites: Directory, write_settings: WriteSettings
+) -> None:
+    gone = sites["hq"].url.set(port=1, host="127.0.0.1")
+    with Directory({"jfk": sites["jfk"].url, "gone": gone}) as some:
+        command = Snaptide(
+            write_settings(some, more='[notification]\ncommand = ["false"]\n')
+        )
+        fail(sites)
+        said = command.said("notify", code=ExitCode.UNREACHABLE)
+        assert "gone is away: " in said
+        assert "Hook command: The command ended with 1." in said
+        said = command.said("notify", "jfk", code=ExitCode.ATTENTION)
+        assert said.strip() == "Hook command: The command ended with 1."
+        command.said("notify", "jfk", "--every", "soon", code=ExitCode.USAGE)
 
 
 def test_it_goes_on_and_logs_what_is_new(
