@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
@@ -16,7 +16,7 @@ from deferred.batches import ledger, work
 from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
 from deferred.catalog import queue as queue_catalog
 from deferred.queues.queue import Queue, call_numbers, list_queues
-from deferred.queues.refresh_coverage import beyond
+from deferred.queues.refresh_coverage import beyond, waiting_since_before
 from sites import Site, faults, identity
 
 #: Delivered calls are kept this long, so that a master that is restored from
@@ -46,7 +46,9 @@ def purge(
 
     (Oracle8: DBMS_DEFER_SYS.PURGE.) Calls that no refresh has covered are kept until
     `fold_after`; then only their keys are kept, with batch and order, so that the next
-    refresh still settles them.
+    refresh still settles them. While a call waits that was made before the last
+    refresh, those delivered to its destination stay: it may mean a row that one of them
+    made and the destination parked, and after a switch the new master has to know that.
 
     As a destination, the site deletes ledger entries of batches that are older than any
     backup that is restored (`deferred.batches.ledger.RETENTION`), and drops unused work
@@ -59,12 +61,13 @@ def purge(
     """
     with identity.initialised(site) as connection:
         calls = folded = 0
-        tables = _by_table(list_queues(connection))
+        every = list_queues(connection)
+        tables, awaited = _by_table(every), waiting_since_before(connection, every)
         for queues in tables:
             if queues[0].extra_table is not None:
                 folded += _fold(connection, queues[0], fold_after)
             faults.point("queue_purge.after_fold")
-            calls += _purge_calls(connection, queues, retention)
+            calls += _purge_calls(connection, queues, awaited, retention)
         left = [queues[0].sql() for queues in tables]
         calls += _purge_procedures(connection, left, retention)
         ledger.purge(connection)
@@ -116,12 +119,23 @@ def _by_table(queues: Sequence[Queue]) -> list[list[Queue]]:
 
 
 def _purge_calls(
-    connection: Connection, of_table: Sequence[Queue], retention: timedelta
+    connection: Connection,
+    of_table: Sequence[Queue],
+    awaited: Set[str],
+    retention: timedelta,
 ) -> int:
-    """Remove calls that neither a destination nor a refresh needs."""
+    """Remove calls that neither a destination nor a refresh needs.
+
+    Parameters:
+        awaited: destinations whose delivered calls stay.
+    """
     calls = of_table[0].sql()
     needed = [
-        and_(queue.goes_there(calls.c.xid), calls.c.xid.not_in(_done(queue, retention)))
+        and_(
+            queue.goes_there(calls.c.xid),
+            sa.literal(queue.destination in awaited)
+            | calls.c.xid.not_in(_done(queue, retention)),
+        )
         for queue in of_table
     ]
     gone = select(calls.c.xid).where(not_(sa.or_(*needed)))

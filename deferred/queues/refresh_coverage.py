@@ -12,6 +12,8 @@ from sqlalchemy import (
     Connection,
     FromClause,
     and_,
+    cast,
+    func,
     or_,
     select,
     tuple_,
@@ -21,6 +23,7 @@ from sqlalchemy import (
 from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
 from deferred.queues.queue import Queue, changes_key, delivery_of
+from sites.types import NativeType
 
 #: A transaction is open that began before `written`, a row of the catalog of queues,
 #: was last written.
@@ -101,6 +104,44 @@ def nothing_waits(connection: Connection, queues: Sequence[Queue]) -> bool:
         if queue.extra is not None:
             open_.append(select(queue.extra).exists())
     return not connection.scalar(select(or_(*open_)))
+
+
+def waiting_since_before(connection: Connection, queues: Sequence[Queue]) -> set[str]:
+    """Destinations that have not answered a call made before their last refresh.
+
+    Such a call may mean a row that the site no longer shows.
+
+    Parameters:
+        queues: all of the site; no refresh reads those of groups.
+    """
+    written, found = queue_catalog.alias("written"), set[str]()
+    for queue in queues:
+        if queue.group_id is not None or queue.destination in found:
+            continue
+        calls = queue.sql()
+        older = (
+            select(calls.c.xid)
+            .outerjoin(delivery, delivery_of(queue, calls))
+            .where(delivery.c.delivered_at.is_(None), _made_before(calls.c.xid))
+            .correlate(written)
+            .exists()
+        )
+        refreshed = select(written.c.id).where(
+            written.c.id.in_(
+                [q.id for q in queues if q.destination == queue.destination]
+            ),
+            written.c.covered_batch > 0,
+            older,
+        )
+        if connection.scalar(select(refreshed.exists())):
+            found.add(queue.destination)
+    return found
+
+
+def _made_before(xid: ColumnElement[Any]) -> ColumnElement[bool]:
+    """A transaction began before `written`, a row of the catalog of queues, was."""
+    age = func.age(cast(xid, NativeType("xid")))
+    return age > sa.literal_column("age(written.xmin)", sa.Integer)
 
 
 def beyond(

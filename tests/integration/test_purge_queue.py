@@ -81,12 +81,23 @@ def test_covered_calls_are_not_folded(jfk: Site) -> None:
 
 
 def test_calls_on_their_way_stay_whatever_is_covered(jfk: Site) -> None:
+    """They may mean a row that a delivered call made: so it stays, too."""
     run(jfk, "UPDATE orders SET qty = 3")
     cover(jfk, 99, 0)
     deferred.purge(jfk, retention=NOW, fold_after=NOW)
     assert queued(jfk) == 1
-    assert run(jfk, COUNT) == [(2,)]
+    assert run(jfk, COUNT) == [(6,)]
     assert deferred.push(jfk).transactions == 1
+    cover(jfk, *_marker(jfk))
+    deferred.purge(jfk, retention=NOW, fold_after=NOW)
+    assert run(jfk, COUNT) == [(0,)]
+
+
+def test_calls_made_after_the_last_refresh_keep_nothing(jfk: Site) -> None:
+    cover(jfk, *_marker(jfk))
+    run(jfk, "UPDATE orders SET qty = 3")
+    deferred.purge(jfk, retention=NOW, fold_after=NOW)
+    assert run(jfk, COUNT) == [(2,)]
 
 
 def test_pending_keys_are_those_a_marker_does_not_cover(jfk: Site) -> None:

@@ -458,3 +458,48 @@ def test_whatever_comes_between_switches_each_change_counts_once(
         assert quantities(world[name]) == expected, f"seed {seed}, {name}"
     snapshots.refresh(world["jfk"], "orders")
     assert_equal_to_master(world["jfk"])
+
+
+@prepared_once(*MASTERS, "jfk")
+def shop(sites: Directory) -> None:
+    """Orders and lines of three masters; at hq, order 5 of jfk is parked."""
+    found_group(sites, *MASTERS)
+    for name in MASTERS:
+        run(
+            sites[name],
+            "CREATE TABLE line (id int PRIMARY KEY,"
+            " order_id int NOT NULL REFERENCES orders)",
+        )
+    groups.add_table(sites["hq"], GROUP, "line")
+    for name in MASTERS:
+        for table in ("orders", "line"):
+            masters.create_snapshot_log(sites[name], table)
+    hq, jfk = sites["hq"], sites["jfk"]
+    for table in ("orders", "line"):
+        snapshots.create(jfk, table, master="hq", updatable=True, group="shop")
+    refresh(jfk, "shop")
+    run(jfk, "INSERT INTO orders (id, name) VALUES (5, 'of jfk')")
+    run(hq, "INSERT INTO orders (id, name) VALUES (5, 'of hq')")
+    push_all(masters_of(sites))
+    assert deferred.push(jfk).errors == 1
+
+
+@pytest.mark.parametrize("refreshed", [False, True])
+@pytest.mark.parametrize("answers", [True, False])
+def test_what_refers_to_a_row_parked_at_the_former_master_waits(
+    shop: Directory, answers: bool, refreshed: bool
+) -> None:
+    """Another site's order has the key by now; the line means the parked one."""
+    jfk = shop["jfk"]
+    run(jfk, "INSERT INTO line VALUES (1, 5)")
+    if refreshed:
+        snapshots.refresh(jfk, "shop", push_deferred_rpc=False)
+        deferred.purge(jfk, retention=timedelta())
+    if answers:
+        groups.switch_master(jfk, "shop", to="lax")
+        deferred.push(jfk)
+    else:
+        with without(shop, "hq") as left:
+            groups.switch_master(left["jfk"], "shop", to="lax")
+            deferred.push(left["jfk"])
+    assert rows(shop["lax"], "line") == []

@@ -173,8 +173,8 @@ def test_many_calls_of_long_values_are_shown_in_parts(
     while page:
         told = small(browser.get(page))
         seen += re.findall(r"<h2>Call (\d+):", told)
-        more = re.findall(r'href="(\?after=\d+)"', told)
-        page = address + unescape(more[0]) if more else None
+        more = re.findall(rf'href="({address}\?after=\d+)"', told)
+        page = unescape(more[0]) if more else None
     calls = deferred.show_error(sites["hq"], one.id).calls
     assert seen == [str(call.call_no) for call in calls]
     assert len(seen) == 11
