@@ -154,7 +154,7 @@ def _finished(visit: Visit, response: Response) -> Response:
 
 
 def _to_login(request: Request) -> Response:
-    if "HX-Request" in request.headers:
+    if visits.polled(request):
         # A part of a page is asked for: the whole of it has to go.
         return Response(status_code=204, headers={"HX-Redirect": "/login"})
     return RedirectResponse("/login", status_code=303)

@@ -57,8 +57,12 @@ class Sessions:
                 self._open.popitem(last=False)
         return secret, session
 
-    def find(self, secret: str) -> Session | None:
-        """The session of a cookie, if it has not ended."""
+    def find(self, secret: str, *, polled: bool = False) -> Session | None:
+        """The session of a cookie, if it has not ended.
+
+        Parameters:
+            polled: the page asks by itself; that does not make the session last longer.
+        """
         key, now = _hashed(secret), self._clock()
         with self._lock:
             session = self._open.get(key)
@@ -67,8 +71,9 @@ class Sessions:
             if now - session.used > IDLE or now - session.began > LONGEST:
                 del self._open[key]
                 return None
-            session.used = now
-            self._open.move_to_end(key)
+            if not polled:
+                session.used = now
+                self._open.move_to_end(key)
             return session
 
     def end(self, secret: str) -> None:

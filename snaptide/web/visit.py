@@ -100,7 +100,7 @@ class Visit:
 
     def notices(self) -> list[str]:
         """What this page has to say; each notice once."""
-        if self.session is None or "hx-request" in self.request.headers:
+        if self.session is None or polled(self.request):
             return []
         said, self.session.notices = self.session.notices, []
         return said
@@ -108,6 +108,11 @@ class Visit:
     def may(self, role: str) -> bool:
         """Whether the user has a role, for templates."""
         return self.session is not None and self.user.role.may(Role(role))
+
+
+def polled(request: Request) -> bool:
+    """Whether a page asks by itself, to renew a part of it."""
+    return "hx-request" in request.headers
 
 
 def begin(console: Console, request: Request) -> Visit | None:
@@ -119,7 +124,9 @@ def begin(console: Console, request: Request) -> Visit | None:
     if console.users is None:
         user = User(name="", role=Role.VIEWER)
         return Visit(console=console, request=request, user=user, session=None)
-    session = console.sessions.find(request.cookies.get(COOKIE, ""))
+    session = console.sessions.find(
+        request.cookies.get(COOKIE, ""), polled=polled(request)
+    )
     if console.proxy_header is not None:
         return _by_proxy(console, request, session)
     if session is None:

@@ -223,6 +223,16 @@ def test_sessions_end() -> None:
     assert found is None
 
 
+def test_a_page_that_renews_itself_keeps_no_session() -> None:
+    now = [0.0]
+    sessions = Sessions(clock=lambda: now[0])
+    left, _ = sessions.begin("anna")
+    now[0] = IDLE - 1
+    assert sessions.find(left, polled=True) is not None
+    now[0] = IDLE + 1
+    assert sessions.find(left, polled=True) is None
+
+
 def test_who_is_removed_or_changed_is_so_at_once(made: Console, tmp_path: Path) -> None:
     browser = Browser(made)
     path = tmp_path / "users-password"
