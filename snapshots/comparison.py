@@ -150,8 +150,10 @@ def _of_keys(sides: Sides, one: Small) -> _Read:
         pair = sides.read(there, here, shape, many=many)
         theirs.append(pair[0])
         present.append(pair[1])
-    # If the two sides spell the key of a row differently, the row is read twice.
-    twice = bool(one.changed.num_rows and one.mine.num_rows)
+    # A row whose key is there in two spellings (1.0 and 1.00) is read twice: the sites
+    # may spell it differently, or those of its parents that have changed.
+    exact = all(member.base.column(c).exact for c in member.snapshot.identity_columns)
+    twice = not exact or bool(one.changed.num_rows and one.mine.num_rows)
     return _images(member, theirs, present, wanted.num_rows, distinct=twice)
 
 

@@ -46,6 +46,32 @@ def test_keys_of_several_values(sites: Directory, kind: str, keys: list[str]) ->
     assert_equal_to_master(jfk)
 
 
+@pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [("numeric", "1.0", "1.00"), ("float", "-0", "0"), ("char(3)", "a", "a  ")],
+)
+def test_a_key_that_is_spelt_anew_while_a_parent_changes(
+    sites: Directory, kind: str, one: str, other: str
+) -> None:
+    """The site spells it in one way, and the master in another."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (id int PRIMARY KEY, store int)",
+        f"CREATE TABLE public.c (id {kind} PRIMARY KEY, p int REFERENCES public.p)",
+        "INSERT INTO public.p VALUES (1, 1)",
+        f"INSERT INTO public.c VALUES ('{one}', 1)",
+    )
+    log(hq, "p", "c")
+    snapshots.create(jfk, "p", master="hq", group="g", where="store IN (1, 2)")
+    snapshots.create(jfk, "c", master="hq", group="g", follow=["p"])
+    refresh(jfk, "g")
+    run(hq, f"UPDATE public.c SET id = '{other}'", "UPDATE public.p SET store = 2")
+    done = refresh(jfk, "g")["c"]
+    assert (done.method, done.inserted, done.deleted) == ("fast", 0, 0)
+    assert_equal_to_master(jfk)
+
+
 @pytest.mark.parametrize("most", [comparison.SMALL_WINDOW, 0])
 @pytest.mark.parametrize(
     ("kind", "wider", "kept", "gone"),
