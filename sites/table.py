@@ -57,7 +57,7 @@ class Column:
 
     name: str
     number: int
-    #: Changes with its number, type or collation, or the expression of a stored one.
+    #: Changes with its number, type or collation, or the expression that generates it.
     state: str
     #: As `format_type()` prints it, with the schema unless that is pg_catalog.
     type: str

@@ -184,3 +184,26 @@ def test_triggers_of_a_partition_were_off(sites: Directory) -> None:
     )
     assert refresh(jfk, "t")["t"].method == "complete"
     assert_equal_to_master(jfk)
+
+
+def test_another_expression_of_a_value_that_a_condition_asks(sites: Directory) -> None:
+    """PostgreSQL rewrites nothing: the value is computed whenever it is read."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (id int PRIMARY KEY, n int,"
+        " twice int GENERATED ALWAYS AS (n * 2) VIRTUAL)",
+        "CREATE TABLE public.c (id int PRIMARY KEY, p int REFERENCES public.p)",
+        "INSERT INTO public.p VALUES (1, 1), (2, 2)",
+        "INSERT INTO public.c VALUES (10, 1), (20, 2)",
+    )
+    log(hq, "p", "c")
+    two = "EXISTS (SELECT FROM p WHERE p.id = c.p AND p.twice = 2)"
+    snapshots.create(jfk, "c", master="hq", where=two)
+    refresh(jfk, "c")
+    assert run(jfk, "SELECT id FROM public.c") == [(10,)]
+    run(hq, "ALTER TABLE public.p ALTER twice SET EXPRESSION AS (n)")
+    assert refresh(jfk, "c")["c"].method == "complete"
+    assert_equal_to_master(jfk)
+    assert run(jfk, "SELECT id FROM public.c") == [(20,)]
+    assert refresh(jfk, "c")["c"].method == "fast"
