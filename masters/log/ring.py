@@ -7,6 +7,7 @@ partition would lock the parent while they write. A fixed ring needs neither
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
@@ -31,6 +32,7 @@ from sites.names import numbered
 from sites.table import Column, Table
 from sites.transport import raw
 from sites.types import Xid8
+from sites.values import unsized
 
 #: The size of the ring, and the bits of a transaction id that do not count: the id
 #: gives the partition, so that writers agree on it without a query.
@@ -222,11 +224,19 @@ def key_type(column: Column) -> str:
     """The type for a recorded key, which also fits if the column is widened later.
 
     Otherwise the user's statement would fail with the first value that the old type
-    cannot hold.
+    cannot hold; or the key would be rounded, and the change of its row be lost.
     """
-    base = column.recorded.partition("(")[0]
-    return _WIDE.get(base, column.recorded)
+    base = _FIELDS.sub("interval", unsized(column.recorded))
+    return _WIDE.get(base, base)
 
+
+def holds(recorded: Column, column: Column) -> bool:
+    """Whether a recorded key has the type of its column, perhaps with its length."""
+    return recorded.type in (key_type(column), column.recorded)
+
+
+#: An interval that is cut to some of its fields.
+_FIELDS = re.compile(r"^interval [a-z ]+")
 
 _WIDE = {
     "smallint": "bigint",
@@ -234,5 +244,5 @@ _WIDE = {
     "numeric": "numeric",
     "character varying": "text",
     "character": "bpchar",
-    "bit varying": "bit varying",
+    "bit": "bit varying",
 }

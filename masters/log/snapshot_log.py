@@ -188,7 +188,7 @@ def replace_functions(connection: Connection) -> None:
                 strict=True,
             )
             if all(
-                ring.key_type(table.column(name)) == recorded.column(place).type
+                ring.holds(recorded.column(place), table.column(name))
                 for name, place in pairs
             ):
                 log_function.replace(connection, capture)

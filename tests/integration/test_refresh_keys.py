@@ -72,6 +72,31 @@ def test_a_key_that_is_spelt_anew_while_a_parent_changes(
     assert_equal_to_master(jfk)
 
 
+@pytest.mark.parametrize(
+    ("kind", "wider", "value"),
+    [
+        ("timestamp(0)", "timestamp", "'2020-01-02 10:00:00.25'"),
+        ("time(0)[]", "time[]", "'{10:00:00.25}'"),
+        ("interval day", "interval", "'1 day 10:00'"),
+        ("bit(3)", "bit(5)", "'10101'"),
+        ("numeric(6,2)[]", "numeric[]", "'{1.125}'"),
+    ],
+)
+def test_a_key_is_recorded_as_it_is_once_its_column_is_wider(
+    sites: Directory, kind: str, wider: str, value: str
+) -> None:
+    """The log was made when no value had more digits."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, f"CREATE TABLE public.t (id {kind} PRIMARY KEY, v int)")
+    log(hq, "t")
+    run(hq, f"ALTER TABLE public.t ALTER id TYPE {wider}")
+    snapshots.create(jfk, "t", master="hq")
+    refresh(jfk, "t")
+    run(hq, f"INSERT INTO public.t VALUES ({value}, 1)")
+    assert refresh(jfk, "t")["t"].inserted == 1
+    assert_equal_to_master(jfk)
+
+
 @pytest.mark.parametrize("most", [comparison.SMALL_WINDOW, 0])
 @pytest.mark.parametrize(
     ("kind", "wider", "kept", "gone"),
