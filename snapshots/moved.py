@@ -99,7 +99,7 @@ class _Finder:
         """The snapshot that has the columns of a table that conditions look at."""
         for one in self.seen.members:
             same = one.snapshot.master == parent.table.qualified
-            known = self._uses(parent) <= {*one.base.names}
+            known = self._uses(parent) <= {*one.snapshot.columns}
             if same and known and one.method != LOAD:
                 return one
         return None

@@ -139,3 +139,25 @@ def _with_own_column(sites: Directory) -> Site:
 def _as_user(url: object) -> None:
     with psycopg.connect(url.render_as_string(hide_password=False)) as session:  # type: ignore[attr-defined]
         session.execute("UPDATE public.t SET b = 'x' WHERE id = 1")
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_condition_does_not_ask_a_column_of_the_users_own(sites: Directory) -> None:
+    """It is called as the one that the condition asks at the master."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (id int PRIMARY KEY, region text)",
+        "CREATE TABLE public.c (id int PRIMARY KEY, p int REFERENCES public.p)",
+        "INSERT INTO public.p VALUES (1, 'east')",
+        "INSERT INTO public.c VALUES (10, 1)",
+    )
+    log(hq, "p", "c")
+    east = "EXISTS (SELECT FROM p WHERE p.id = c.p AND p.region = 'east')"
+    snapshots.create(jfk, "p", master="hq", group="g", columns=["id"])
+    snapshots.create(jfk, "c", master="hq", group="g", where=east)
+    refresh(jfk, "g")
+    run(jfk, "ALTER TABLE public.\"snap$_p\" ADD region text DEFAULT 'west'")
+    run(hq, "UPDATE public.p SET region = 'west'")
+    assert refresh(jfk, "g")["c"].left == 1
+    assert_equal_to_master(jfk)
