@@ -21,6 +21,7 @@ pytest_plugins = (
     "tests.fix_redis",
     "tests.fix_sites",
     "tests.fix_encodings",
+    "tests.fix_spans",
     "tests.fix_spark",
     "tests.fix_tls",
     "tests.fix_worker",
