@@ -142,6 +142,8 @@ destination = Table(
     Column("batch_no", BigInteger, nullable=False, server_default=text("0")),
     Column("batch_id", Uuid),
     Column("batch_end", BigInteger, nullable=False, server_default=text("0")),
+    # The push that cut the current batch, as a traceparent; NULL if nobody traced it.
+    Column("traceparent", Text),
     # The marker of a destination that has answered the previous batch to its end.
     Column("previous_id", Uuid),
     Column("previous_end", BigInteger, nullable=False, server_default=text("0")),
@@ -272,6 +274,8 @@ push_batch = Table(
     # NULL for a transaction made at the origin itself; the list is NULL if all were.
     Column("origins", ARRAY(Text)),
     Column("made", ARRAY(DateTime(timezone=True))),
+    # As the origin's row of the batch has it.
+    Column("traceparent", Text),
 )
 
 #: The last transaction of each origin that was purged from the ledger.

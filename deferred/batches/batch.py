@@ -32,6 +32,8 @@ class Batch:
     id: uuid.UUID
     #: order number of its last transaction
     end: int
+    #: the push that cut it, if that was traced
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

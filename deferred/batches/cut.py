@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -46,6 +47,7 @@ def next_batch(
     calls: int = BATCH_CALLS,
     *,
     queues: Callable[[], Sequence[Queue]] | None = None,
+    traceparent: str | None = None,
 ) -> Batch | None:
     """The batch to push, given the destination's marker; None if all is pushed.
 
@@ -55,6 +57,7 @@ def next_batch(
     Parameters:
         calls: how many close a new batch.
         queues: lists those that go to the destination, when they are needed.
+        traceparent: what a new batch carries, and one that carries nothing yet.
 
     Raises:
         NoSuchDestination: nothing here is queued for it.
@@ -69,13 +72,39 @@ def next_batch(
         )
     if not _done(row, marker):
         return Batch(
-            destination=name, number=row.batch_no, id=row.batch_id, end=row.batch_end
+            destination=name,
+            number=row.batch_no,
+            id=row.batch_id,
+            end=row.batch_end,
+            traceparent=row.traceparent or traceparent,
         )
-    batch = _cut(connection, row, calls) if row.left else None
+    new = _New(number=row.batch_no + 1, trace=traceparent)
+    batch = _cut(connection, row, calls, new) if row.left else None
     if batch is None and row.more:
         listed = queues() if queues else list_queues(connection, name)
-        return _open_window(connection, row, calls, tuple(listed))
+        return _open_window(connection, row, calls, tuple(listed), new)
     return batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _New:
+    """What a batch gets when it is cut, by the names that `_beginning` takes."""
+
+    number: int
+    id: uuid.UUID = field(default_factory=uuid.uuid4)
+    trace: str | None
+
+    def batch(self, name: str, end: int | None) -> Batch | None:
+        """The batch; None if there was nothing to cut."""
+        if end is None:
+            return None
+        return Batch(
+            destination=name,
+            number=self.number,
+            id=self.id,
+            end=end,
+            traceparent=self.trace,
+        )
 
 
 #: Marks what the destination has answered as delivered. Reads the destination's row;
@@ -124,7 +153,7 @@ def _done(row: Row[Any], marker: Marker) -> bool:
     )
 
 
-def _cut(connection: Connection, row: Row[Any], most: int) -> Batch | None:
+def _cut(connection: Connection, row: Row[Any], most: int, new: _New) -> Batch | None:
     """Cut a batch from the transactions of the window that are in none yet."""
     # Each has at least one call, so a batch holds at most this many transactions.
     next_ones = (
@@ -142,12 +171,11 @@ def _cut(connection: Connection, row: Row[Any], most: int) -> Batch | None:
             delivery.c.destination == row.name,
             delivery.c.xid.in_(select(ahead.c.xid).where(ahead.c.before < most)),
         )
-        .values(batch=row.batch_no + 1)
+        .values(batch=new.number)
         .returning(delivery.c.order_no, delivery.c.batch)
     )
-    number, id_ = row.batch_no + 1, uuid.uuid4()
-    end = connection.scalar(_beginning(row.name, taken), {"number": number, "id": id_})
-    return _batch(row.name, number, id_, end)
+    end = connection.scalar(_beginning(row.name, taken), asdict(new))
+    return new.batch(row.name, end)
 
 
 def _calls_before(
@@ -160,8 +188,8 @@ def _calls_before(
 def _beginning(name: str, numbering: UpdateBase, **values: Any) -> sa.Update:
     """Number transactions, and make the batch that has the number `number` current.
 
-    Takes `number` and `id`, the batch's. Writes and returns nothing if no transaction
-    gets that number.
+    Takes the fields of `_New`. Writes and returns nothing if no transaction gets that
+    number.
 
     Parameters:
         numbering: writes deliveries, and returns their order numbers and batches.
@@ -177,6 +205,7 @@ def _beginning(name: str, numbering: UpdateBase, **values: Any) -> sa.Update:
             batch_no=_NUMBER,
             batch_id=sa.bindparam("id", None, destination.c.batch_id.type),
             batch_end=end,
+            traceparent=sa.bindparam("trace", None, sa.Text),
             previous_id=destination.c.batch_id,
             previous_end=destination.c.batch_end,
             **values,
@@ -188,27 +217,24 @@ def _beginning(name: str, numbering: UpdateBase, **values: Any) -> sa.Update:
 _NUMBER = sa.bindparam("number", 0, sa.BigInteger)
 
 
-def _batch(name: str, number: int, id_: uuid.UUID, end: int | None) -> Batch | None:
-    if end is None:
-        return None
-    return Batch(destination=name, number=number, id=id_, end=end)
-
-
 def _open_window(
-    connection: Connection, row: Row[Any], most: int, queues: tuple[Queue, ...]
+    connection: Connection,
+    row: Row[Any],
+    most: int,
+    queues: tuple[Queue, ...],
+    new: _New,
 ) -> Batch | None:
     """Take the transactions since the last window, and cut the first batch of them."""
-    number, id_ = row.batch_no + 1, uuid.uuid4()
     places = {"seen": row.window_end, "now": row.now, "most": most}
-    ids = {"number": number, "id": id_}
-    end = _first_cut(queues, row.name).run(connection, **places, **ids).scalar()
+    cut = _first_cut(queues, row.name)
+    end = cut.run(connection, **places, **asdict(new)).scalar()
     if end is None:
         # What was queued goes to other destinations, or its queue was dropped.
         seen = {"window_end": cast(literal(row.now), PgSnapshot())}
         connection.execute(
             sa.update(destination).where(destination.c.name == row.name).values(seen)
         )
-    return _batch(row.name, number, id_, end)
+    return new.batch(row.name, end)
 
 
 def deliveries(connection: Connection, name: str) -> sa.Insert:
@@ -223,8 +249,8 @@ def deliveries(connection: Connection, name: str) -> sa.Insert:
 def _first_cut(queues: tuple[Queue, ...], name: str) -> Prepared:
     """Insert the transactions of a new window, and begin its first batch.
 
-    Takes `seen` and `now`, the positions of the window before and of this one; `number`
-    and `id`, the batch's; and `most`, its calls.
+    Takes `seen` and `now`, the positions of the window before and of this one; the
+    fields of `_New`; and `most`, the calls of the batch.
     """
     since = sa.bindparam("seen", position.START, sa.Text)
     now = cast(sa.bindparam("now", position.START, sa.Text), PgSnapshot())

@@ -40,6 +40,7 @@ from deferred.catalog import (
 )
 from sites.position import STRETCH
 from sites.prepared import planned_once
+from sites.types import NativeType, PgSnapshot
 
 #: How long a destination can tell a restored origin what it has applied: longer than
 #: the age of any backup that an operator would restore.
@@ -74,7 +75,7 @@ def note(
 ) -> None:
     """Record at the destination the transactions of a batch, before it is applied."""
     columns = push_batch.c
-    values: dict[str, Any] = {"id": batch.id} | {
+    values: dict[str, Any] = {"id": batch.id, "traceparent": batch.traceparent} | {
         name: cast(literal(value, Text), columns[name].type)
         for name, value in listed.lists.items()
     }
@@ -164,6 +165,57 @@ def answered(sender_id: uuid.UUID, at: Marker) -> Select[tuple[object, ...]]:
             ),
         )
     )
+
+
+def traceparents(destination: Connection, since: str, most: int) -> Sequence[str]:
+    """What batches carry of which transactions were answered since a position.
+
+    The newest ones, no more than `most`. A batch that was noted before the position
+    and answered after it may be missing, if another one has followed.
+    """
+    before = {"its_snapshot": since, "its_most": most}
+    return destination.scalars(_traced(), before).all()
+
+
+@cache
+def _traced() -> Select[Any]:
+    marked = push_marker.alias("marked")
+    newest = (
+        select(
+            push_batch.c.number,
+            push_batch.c.traceparent,
+            push_batch.c.shipped_at,
+            _written_since("push_batch").label("new"),
+        )
+        .where(
+            push_batch.c.origin_id == marked.c.origin_id,
+            push_batch.c.number <= marked.c.batch_no,
+        )
+        .order_by(push_batch.c.number.desc())
+        .limit(_MOST)
+        .lateral("newest")
+    )
+    went_on = and_(newest.c.number == marked.c.batch_no, _written_since("marked"))
+    return (
+        select(newest.c.traceparent)
+        .select_from(marked.join(newest, sa.true()))
+        .where(newest.c.traceparent.is_not(None), or_(newest.c.new, went_on))
+        .order_by(newest.c.shipped_at.desc())
+        .limit(_MOST)
+    )
+
+
+_XID = NativeType("xid")
+_MOST = sa.bindparam("its_most", type_=sa.BigInteger)
+
+
+def _written_since(table: str) -> ColumnElement[bool]:
+    """Whether the transaction that wrote a row had not ended at `its_snapshot`."""
+    xmin = sa.literal_column(f"{table}.xmin", _XID)
+    old = cast(sa.bindparam("its_snapshot", type_=Text), PgSnapshot())
+    end = cast(func.pg_snapshot_xmax(old), _XID)
+    running = select(cast(func.pg_snapshot_xip(old), _XID)).scalar_subquery()
+    return or_(func.age(xmin) <= func.age(end), xmin == sa.any_(func.array(running)))
 
 
 def _in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -40,7 +40,7 @@ from deferred.catalog import delivery
 from deferred.queues import target_columns, unsent
 from deferred.queues.queue import Queue
 from masters.rules import Comparison, ruled_columns, table_rules
-from sites import transport
+from sites import traces, transport
 from sites.errors import ValueDoesNotFit
 from sites.prepared import planned_once
 from sites.progress import RowsDone
@@ -70,6 +70,8 @@ class Shipment:
     relay: Relay = NO_GROUP
     #: the marker's `watch_version` when the batch was admitted
     watch_version: int = 0
+    #: when parts of it were sent
+    sending: traces.Pieces = field(default_factory=traces.Pieces)
 
     def watches(self, at: Marker) -> bool:
         """Whether its transactions may have come already, by the marker of now.
@@ -189,6 +191,7 @@ def prepare_again(
         terms=shipment.terms,
         relay=shipment.relay,
         watch_version=shipment.watch_version,
+        sending=shipment.sending,
     )
 
 
@@ -221,11 +224,28 @@ def ship(
     if not few:
         work.clear(shipment.target, shipment.staged)
     _set_part(shipment, after, end, only or ())
-    gone = 0
     part = _Part(after=after, end=end, only=only, in_steps=in_steps, together=together)
-    for staged, query in _queries(shipment, part, single=calls == transactions):
+    queries = _queries(shipment, part, single=calls == transactions)
+    with shipment.sending.piece():
+        _send(shipment, queries, None if few else bulk, on_progress)
+    shipment.origin.commit()  # nothing was written there
+
+
+def _send(
+    shipment: Shipment,
+    queries: Iterable[tuple[Staged, str]],
+    bulk: int | None,
+    on_progress: RowsDone | None,
+) -> None:
+    """Fill each work table with what its query finds.
+
+    Parameters:
+        bulk: as for `ship`; None if there are few changes in all.
+    """
+    gone = 0
+    for staged, query in queries:
         tell = partial(_report_rows, on_progress, gone) if on_progress else None
-        if few:
+        if bulk is None:
             gone += transport.send(
                 shipment.origin,
                 query,
@@ -235,7 +255,6 @@ def ship(
             )
             continue
         gone += _fill(shipment, staged, query, bulk, tell)
-    shipment.origin.commit()  # nothing was written there
 
 
 def ship_what_fits(
@@ -258,15 +277,16 @@ def ship_what_fits(
     _set_part(shipment, after, number, [number])
     steps = bool(transaction.procedures)
     part = _Part(after=after, end=number, only=[number], in_steps=steps)
-    for staged, query in _queries(shipment, part, single=False):
-        unfit.stage(
-            shipment.origin,
-            query,
-            shipment.target,
-            staged,
-            codec,
-            shipment.narrower.get(staged.source, {}),
-        )
+    with shipment.sending.piece():
+        for staged, query in _queries(shipment, part, single=False):
+            unfit.stage(
+                shipment.origin,
+                query,
+                shipment.target,
+                staged,
+                codec,
+                shipment.narrower.get(staged.source, {}),
+            )
     shipment.origin.commit()  # nothing was written there
     return unfit.reason(shipment.target, shipment.staged)
 

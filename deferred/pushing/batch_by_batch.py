@@ -15,6 +15,7 @@ from deferred import sqlstate
 from deferred.batches import batch as batches
 from deferred.batches import cut, ledger, marker, relay
 from deferred.batches.batch import Batch
+from deferred.batches.groups import ApplyGroup
 from deferred.batches.sender import Sender
 from deferred.batches.shipping import Shipment, prepare_shipment, with_calls
 from deferred.errors import OtherSchemaVersion
@@ -24,7 +25,7 @@ from deferred.queues import queue
 from deferred.queues.backlog import calls_left
 from deferred.queues.queue import Queue
 from masters.errors import TableAltered
-from sites import faults, retry
+from sites import faults, retry, traces
 from sites.site import autocommit
 
 #: Seconds after which an idle pusher with delay_seconds looks for new work.
@@ -136,13 +137,50 @@ def _push_batch(
         target.commit()  # a single transaction's shipment commits this with it
     origin.commit()
     faults.point("push.after_plan")
-    to_its_end = streams.apply_all(shipment, ends.pairs, sender, groups, at, run)
+    to_its_end = _apply(ends, shipment, sender, groups, at, run)
     faults.point("push.before_mark")
     if to_its_end:
         return replace(
             at, batch_no=batch.number, batch_id=batch.id, order_no=groups[-1].end
         )
     return _marker(target, sender)
+
+
+def _apply(
+    ends: Ends,
+    shipment: Shipment,
+    sender: Sender,
+    groups: Sequence[ApplyGroup],
+    at: marker.Marker,
+    run: Run,
+) -> bool:
+    """Ship and apply the groups of a batch, in the trace that it carries.
+
+    The parameters and the result are those of `streams.apply_all`.
+    """
+    facts = {
+        "site": sender.name,
+        "destination": sender.master,
+        **_numbers(shipment.batch),
+    }
+    carried, before = shipment.batch.traceparent, (run.transactions, run.calls)
+    with (
+        traces.in_pieces("ship", carried=carried, **facts) as sending,
+        traces.span("apply", carried=carried, **facts) as applying,
+    ):
+        try:
+            return streams.apply_all(
+                replace(shipment, sending=sending), ends.pairs, sender, groups, at, run
+            )
+        finally:
+            applying.note(
+                transactions=run.transactions - before[0], calls=run.calls - before[1]
+            )
+
+
+def _numbers(batch: Batch) -> dict[str, traces.Fact]:
+    """Which batch it is, for its spans."""
+    return {"batch_number": batch.number, "batch_id": str(batch.id)}
 
 
 def _marker(target: Connection, sender: Sender) -> marker.Marker:
@@ -188,12 +226,19 @@ def _next_batch(
 ) -> Batch | None:
     origin = ends.origin
     origin.execution_options(isolation_level="REPEATABLE READ")
+    pushing = traces.traceparent()
     try:
         # With groups of the usual size, each stream gets at least one.
         calls = cut.BATCH_CALLS * max(len(ends.pairs) // 4, 1)
-        batch = cut.next_batch(origin, sender.master, at, calls, queues=queues)
-        faults.point("push.before_cut_commit")
-        origin.commit()
+        name = sender.master
+        with traces.span("cut", site=sender.name, destination=name) as cutting:
+            batch = cut.next_batch(
+                origin, name, at, calls, queues=queues, traceparent=pushing
+            )
+            faults.point("push.before_cut_commit")
+            origin.commit()
+            if batch is not None:
+                cutting.note(**_numbers(batch))
     finally:
         if not origin.invalidated:
             origin.rollback()

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -74,7 +75,9 @@ def push_all(
     else:
         with ThreadPoolExecutor(max_workers=MOST, thread_name_prefix="push") as pool:
             try:
-                ended = list(pool.map(one, chosen))
+                # Each push is below the span that is open here.
+                own = [copy_context() for _ in chosen]
+                ended = list(pool.map(lambda c, name: c.run(one, name), own, chosen))
             finally:
                 interrupted.set()
     return Pushes(

@@ -31,7 +31,7 @@ from deferred.pushing.batch_by_batch import Ends, push_all
 from deferred.pushing.run import Run
 from deferred.queues import budget, destination_state, queue
 from masters.numbers import columns, contact
-from sites import Site, configured, contacts, identity, outdated
+from sites import Site, configured, contacts, identity, outdated, traces
 from sites.errors import SnaptideError
 from sites.peers import Look
 from sites.prepared import as_json
@@ -96,27 +96,17 @@ def push(
     """
     chosen = PushOptions.of({**configured.push_options(), **options})
     run = Run(options=chosen, progress=progress, stop=stop)
-    with site.session() as origin:
-        with autocommit(origin):
-            here = reconcile.look(origin, site.name, (_DESTINATIONS,))
-            to = _destination(origin, here, destination)
-        name = to.name
-        if to.concerned:
-            run.relay = relay.of_groups()
-        run.numbered = to.numbered
-        with only_pusher(origin, name) as turn:
-            alone = turn.held
-            if alone:
-                try:
-                    _push_with_plans_of_now(origin, site, here, name, run)
-                except SnaptideError as error:
-                    noted.note_failure(origin, name, error.message)
-                    if isinstance(error, DestinationQuiet | TooManyErrors):
-                        noted.keep_quiet(origin, name, error)
-                    raise
-                except DBAPIError as error:
-                    raise noted.interrupted(origin, name, error) from error
-                noted.note_success(origin, turn, run.transactions)
+    with traces.span("push", site=site.name, destination=destination) as span:
+        try:
+            name, alone = _push_in_turn(site, destination, run, span)
+        finally:
+            span.note(
+                transactions=run.transactions,
+                calls=run.calls,
+                parked=len(run.error_ids),
+                resolved=run.resolved,
+                held_back=run.held_back,
+            )
     return PushReport(
         site=site.name,
         destination=name,
@@ -129,6 +119,35 @@ def push(
         seconds=time.monotonic() - run.began,
         another_pusher=not alone,
     )
+
+
+def _push_in_turn(
+    site: Site, asked: str | None, run: Run, span: traces.Running
+) -> tuple[str, bool]:
+    """Push if no other pusher is at work; the destination, and whether it was so."""
+    with site.session() as origin:
+        with autocommit(origin):
+            here = reconcile.look(origin, site.name, (_DESTINATIONS,))
+            to = _destination(origin, here, asked)
+        name = to.name
+        span.note(destination=name)
+        if to.concerned:
+            run.relay = relay.of_groups()
+        run.numbered = to.numbered
+        with only_pusher(origin, name) as turn:
+            if not turn.held:
+                return name, False
+            try:
+                _push_with_plans_of_now(origin, site, here, name, run)
+            except SnaptideError as error:
+                noted.note_failure(origin, name, error.message)
+                if isinstance(error, DestinationQuiet | TooManyErrors):
+                    noted.keep_quiet(origin, name, error)
+                raise
+            except DBAPIError as error:
+                raise noted.interrupted(origin, name, error) from error
+            noted.note_success(origin, turn, run.transactions)
+            return name, True
 
 
 def destinations(site: Site) -> list[str]:
