@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from deferred.queues.queue import Queue, list_queues
-from sites import faults, outdated
+from sites import faults, outdated, traces
 from snapshots import first_load, merge, withdraw, work
 from snapshots.comparison import Compared
 from snapshots.definition import Definition, define
@@ -22,6 +22,7 @@ from snapshots.task import Task
 from snapshots.window import LOAD, Window
 
 
+@traces.span("merge")
 def commit(
     task: Task, seen: Window, compared: Sequence[Compared], here: str
 ) -> dict[str, Merged]:

@@ -13,7 +13,7 @@ from tenacity import stop_after_attempt, wait_random
 
 import deferred
 from deferred.options import RefreshArguments, RefreshOptions
-from sites import extras, names, retry
+from sites import extras, names, retry, traces
 from sites.errors import SnaptideError
 from sites.progress import Progress
 from sites.site import Site, autocommit
@@ -68,11 +68,31 @@ def refresh(
             what was pushed.
         MissingExtra: `snaptide[spark]` is not installed.
     """
-    started = time.monotonic()
     chosen = RefreshOptions.of(options)
     extras.require("spark")
+    with traces.span("refresh", site=site.name) as span:
+        report = _refresh(site, what, chosen, progress, span)
+        span.note(
+            inserted=sum(one.inserted for one in report.snapshots),
+            updated=sum(one.updated for one in report.snapshots),
+            deleted=sum(one.deleted for one in report.snapshots),
+            held_back=sum(one.held_back for one in report.snapshots),
+        )
+    return report
+
+
+def _refresh(
+    site: Site,
+    what: str | Sequence[str],
+    chosen: RefreshOptions,
+    progress: Progress | None,
+    span: traces.Running,
+) -> RefreshReport:
+    """Push, then bring the group to a moment, in as many turns as it takes."""
+    started = time.monotonic()
     with site.session() as connection, autocommit(connection):
         group, named = _group_of(connection, site.name, what)
+    span.note(group=group.name, master=group.master)
     pushes = chosen.push_deferred_rpc and group.has_queues
     with _noted(site, group.name):
         pushed = deferred.push(site, group.master) if pushes else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -10,13 +10,13 @@ from typing import Any
 from psycopg import errors as pg
 from sqlalchemy import Connection, func, select
 
-from deferred.batches import lost_rows, reconcile
+from deferred.batches import ledger, lost_rows, reconcile
 from deferred.queues import refresh_coverage
 from deferred.queues.queue import list_queues
 from masters.log import catalog as log_catalog
 from masters.log import registration
 from masters.numbers import contact
-from sites import contacts, faults, position
+from sites import contacts, faults, position, traces
 from sites.peers import Pair
 from sites.progress import Progress
 from snapshots import (
@@ -43,6 +43,9 @@ from snapshots.side import Side, Sides
 from snapshots.stage import Stage
 from snapshots.task import Task
 from snapshots.window import FAST, LOAD, Member, Window
+
+#: Batches that a traced refresh is linked to, at most.
+LINKS = 32
 
 #: PostgreSQL refuses the foreign key: the parent lacks a unique constraint that the
 #: master got later, a column has another type, a constraint of the site's own has the
@@ -85,15 +88,8 @@ def refresh_once(
             master.commit()
             return nothing_since, _unchanged(task)
         _start_spark(master, task)
-        seen = window.read(
-            master,
-            site,
-            task.who,
-            task.group,
-            task.members,
-            task.methods,
-            registered,
-        )
+        seen = _window(master, site, task, registered)
+        _link_batches(task, seen, master)
         site.rollback()
         faults.point("refresh.after_window")
         sides = Sides(
@@ -114,6 +110,23 @@ def refresh_once(
     return seen.position, _reports(seen, compared, merged, loaded)
 
 
+@traces.span("window")
+def _window(
+    master: Connection, site: Connection, task: Task, registered: Collection[str]
+) -> Window:
+    group = task.group
+    return window.read(
+        master, site, task.who, group, task.members, task.methods, registered
+    )
+
+
+def _link_batches(task: Task, seen: Window, master: Connection) -> None:
+    """Link the refresh, if it is traced, to the batches that its window covers."""
+    same = task.group.incarnation == seen.master.incarnation
+    if traces.is_recording() and seen.since is not None and same:
+        traces.link(ledger.traceparents(master, seen.since, LINKS))
+
+
 #: What the master is asked, besides who it is.
 _AT_MASTER = (registration.REGISTERED, log_catalog.NAMES)
 
@@ -124,6 +137,7 @@ def _asked(task: Task) -> dict[str, Any]:
     return {"its_snapshots": keys, **log_catalog.asked(task.tables())}
 
 
+@traces.span("compare")
 def _read_and_compare(
     task: Task, sides: Sides, pair: Pair, seen: Window, progress: Progress | None
 ) -> tuple[str, list[Compared], dict[str, int]]:

@@ -11,10 +11,10 @@ from tenacity import stop_after_attempt
 from groups import group as groups
 from groups.check import moments, rows, tally
 from groups.check.moments import Held
-from groups.check.report import GroupCheckReport, TableCheck
+from groups.check.report import CheckReason, GroupCheckReport, TableCheck
 from groups.errors import CannotReplicate, CheckDisturbed
 from groups.group import Group
-from sites import QualifiedName, Site, extras, identity, names, retry
+from sites import QualifiedName, Site, extras, identity, names, retry, traces
 from sites.progress import Progress
 from sites.table import describe
 from snapshots.check.errors import CheckRefused
@@ -69,12 +69,18 @@ def check(
         group = groups.get(connection, site.name, name)
     wanted = chosen(group, [tables] if isinstance(tables, str) else tables)
     only = _conditions(site, wanted, where, columns)
-    tries = retry.on(CheckDisturbed, stop=stop_after_attempt(ATTEMPTS))
-    for number, attempt in enumerate(tries, 1):
-        last = number == ATTEMPTS
-        with attempt, moments.held(site, name, wanted, last=last) as held:
-            several = wanted if len(held.masters) > 1 else []
-            found = _found(held, several, only, columns, most, progress)
+    with traces.span("check", site=site.name, group=name) as span:
+        tries = retry.on(CheckDisturbed, stop=stop_after_attempt(ATTEMPTS))
+        for number, attempt in enumerate(tries, 1):
+            last = number == ATTEMPTS
+            with attempt, moments.held(site, name, wanted, last=last) as held:
+                several = wanted if len(held.masters) > 1 else []
+                found = _found(held, several, only, columns, most, progress)
+        span.note(
+            masters=len(held.masters),
+            differing=sum(count.rows for one in found for count in one.counts),
+            unexplained=sum(one.differing(CheckReason.UNEXPLAINED) for one in found),
+        )
     return GroupCheckReport(
         group=name,
         masters=tuple(one.name for one in held.masters),

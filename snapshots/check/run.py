@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 from tenacity import stop_after_attempt
 
-from sites import QualifiedName, extras, identity, retry, where
+from sites import QualifiedName, extras, identity, retry, traces, where
 from sites.progress import Progress
 from sites.site import Site
 from snapshots import refresh_group, snapshot
@@ -189,15 +189,22 @@ def _check_group(
     names = [one.key for one in asked]
     found: dict[str, SnapshotCheck] = {}
     master = ""
-    for attempt in retry.on(PositionMoved, stop=stop_after_attempt(ATTEMPTS)):
-        with attempt, moments.held(site, group, names) as held:
-            master = held.sides.master.site.name
-            members = [_restricted(one, wanted) for one in held.seen.members]
-            done = tally.take(held, members, wanted.most, gentle=wanted.gentle)
-            for number, one in enumerate(done, 1):
-                found[one.name] = one
-                if progress is not None:
-                    progress(number, len(names), "snapshots")
+    with traces.span("check", site=site.name, group=group) as span:
+        for attempt in retry.on(PositionMoved, stop=stop_after_attempt(ATTEMPTS)):
+            with attempt, moments.held(site, group, names) as held:
+                master = held.sides.master.site.name
+                members = [_restricted(one, wanted) for one in held.seen.members]
+                done = tally.take(held, members, wanted.most, gentle=wanted.gentle)
+                for number, one in enumerate(done, 1):
+                    found[one.name] = one
+                    if progress is not None:
+                        progress(number, len(names), "snapshots")
+        span.note(
+            master=master,
+            rows=sum(one.rows_master for one in found.values()),
+            differing=sum(c.rows for one in found.values() for c in one.counts),
+            unexplained=sum(one.unexplained for one in found.values()),
+        )
     return [found.get(one.key) or _not_loaded(one, master) for one in asked]
 
 
