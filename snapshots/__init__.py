@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         list_numbers,
         return_numbers,
     )
+    from snapshots.past_refreshes import PastRefresh, list_refreshes
     from snapshots.policy import Leaving
     from snapshots.propagation import PropagationReport, alter_propagation
     from snapshots.rectify.errors import BadPlan, CannotSend, NoCommitTimes
@@ -172,6 +173,7 @@ __all__ = [
     "NothingToHold",
     "Numbers",
     "NumbersRefused",
+    "PastRefresh",
     "Planned",
     "PlannedRow",
     "PositionMoved",
@@ -225,6 +227,7 @@ __all__ = [
     "list_held",
     "list_kept",
     "list_numbers",
+    "list_refreshes",
     "list_snapshots",
     "rectify",
     "refresh",

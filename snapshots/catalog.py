@@ -15,6 +15,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    Interval,
     Table,
     Text,
     UniqueConstraint,
@@ -42,6 +43,67 @@ refresh_group = Table(
     # Changes go to the master in the user's own transaction, not by push.
     Column("synchronous", Boolean, nullable=False, server_default=text("false")),
     Column("last_error", Text),
+    # How many rows the last refresh left alone, by what holds them back.
+    Column("held_back", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    # How many rows all its refreshes have written, and left alone; these only grow.
+    Column("rows_inserted", BigInteger, nullable=False, server_default=text("0")),
+    Column("rows_updated", BigInteger, nullable=False, server_default=text("0")),
+    Column("rows_deleted", BigInteger, nullable=False, server_default=text("0")),
+    Column("rows_held_back", BigInteger, nullable=False, server_default=text("0")),
+)
+
+#: The last refreshes of each group (`snapshots.past_refreshes`).
+refresh_run = Table(
+    "refresh_run",
+    metadata,
+    Column(
+        "refresh_group",
+        Text,
+        ForeignKey(refresh_group.c.name, ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("outcome", Text, nullable=False),
+    # When it ended. In a row, those that found nothing new, or failed with the same
+    # error, share a row: when the first and the last of them ended, how many they are,
+    # and the longest time between two of them; seconds and steps are of the last.
+    Column("first_at", DateTime(timezone=True), nullable=False),
+    Column("ended_at", DateTime(timezone=True), nullable=False),
+    Column("refreshes", BigInteger, nullable=False, server_default=text("1")),
+    Column("longest", Interval),
+    # When the last one before it that did not fail ended.
+    Column("previous_at", DateTime(timezone=True)),
+    Column("seconds", Double, nullable=False),
+    # Seconds by step.
+    Column("steps", JSONB, nullable=False),
+    # Of its snapshots, those that there were.
+    Column("methods", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("inserted", BigInteger, nullable=False, server_default=text("0")),
+    Column("updated", BigInteger, nullable=False, server_default=text("0")),
+    Column("deleted", BigInteger, nullable=False, server_default=text("0")),
+    Column("held_back", BigInteger, nullable=False, server_default=text("0")),
+    # Why it failed, with the code, or what of it the site refused.
+    Column("error", Text),
+    CheckConstraint(
+        "outcome IN ('refreshed', 'nothing new', 'failed')", name="outcome"
+    ),
+)
+
+#: How long the steps of all refreshes of a group took that moved its position: how
+#: many took at most so many seconds, and longer than the limit before.
+refresh_step = Table(
+    "refresh_step",
+    metadata,
+    Column(
+        "refresh_group",
+        Text,
+        ForeignKey(refresh_group.c.name, ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("step", Text, primary_key=True),
+    Column("at_most", Double, primary_key=True, autoincrement=False),
+    Column("refreshes", BigInteger, nullable=False),
+    Column("seconds", Double, nullable=False),
 )
 
 #: One row per snapshot.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,24 +19,35 @@ from snapshots.comparison import Compared
 from snapshots.definition import Definition, define
 from snapshots.errors import CannotMerge, UsersInTheWay
 from snapshots.merge import Merged
+from snapshots.refresh_notes import Done
 from snapshots.task import Task
 from snapshots.window import LOAD, Window
 
 
 @traces.span("merge")
 def commit(
-    task: Task, seen: Window, compared: Sequence[Compared], here: str
+    task: Task,
+    seen: Window,
+    compared: Sequence[Compared],
+    here: str,
+    loaded: Mapping[str, int],
 ) -> dict[str, Merged]:
     """Bring the group to the moment that was read, and report on each snapshot.
 
     Parameters:
         here: the moment of the site at which its rows were read.
+        loaded: by snapshot, the rows of its first load.
     """
-    return outdated.replaced(task.site, partial(_commit, task, seen, compared, here))
+    writing = partial(_commit, task, seen, compared, here, loaded)
+    return outdated.replaced(task.site, writing)
 
 
 def _commit(
-    task: Task, seen: Window, compared: Sequence[Compared], here: str
+    task: Task,
+    seen: Window,
+    compared: Sequence[Compared],
+    here: str,
+    loaded: Mapping[str, int],
 ) -> dict[str, Merged]:
     definitions = _definitions(task, seen)
     methods = {m.snapshot.key: m.method for m in seen.members}
@@ -54,9 +66,30 @@ def _commit(
             first_load.finish(connection, member, definition, task.master.name)
         if new:
             queues = _queues(connection)  # those of the new snapshots are made now
-        merge.settle(connection, task.group, seen, methods, merged, queues)
+        done = _done(task, methods, merged, loaded)
+        merge.settle(connection, task.group, seen, methods, merged, queues, done)
         faults.point("refresh.before_merge_commit")
     return merged
+
+
+def _done(
+    task: Task,
+    methods: Mapping[str, str],
+    merged: Mapping[str, Merged],
+    loaded: Mapping[str, int],
+) -> Done:
+    """What the refresh did, for its note."""
+    held = Counter[str]()
+    for one in merged.values():
+        held.update(one.held)
+    return Done(
+        steps=task.steps.seconds,
+        methods=[*methods.values()],
+        inserted=sum(one.inserted for one in merged.values()) + sum(loaded.values()),
+        updated=sum(one.updated for one in merged.values()),
+        deleted=sum(one.deleted for one in merged.values()),
+        held=held,
+    )
 
 
 def _queues(connection: Connection) -> dict[str, Queue]:

@@ -34,6 +34,22 @@ from snapshots.work import Work
 #: What holds rows back, as reports name it.
 LOCKED, PENDING, REFUSED = "locked", "pending", "refused by the site"
 TAKEN = "without their unique value"
+_NO_PARENT, _CHILDREN = "without parent in ", "with children in "
+
+#: The same in one word each, which names no table.
+WORDS = {
+    LOCKED: "locked",
+    PENDING: "pending",
+    REFUSED: "refused",
+    TAKEN: "unique",
+    _NO_PARENT: "parent",
+    _CHILDREN: "children",
+}
+
+
+def word(by: str) -> str:
+    """What holds a row back, in one word that names no table."""
+    return next((one for said, one in WORDS.items() if by.startswith(said)), "other")
 
 
 def hold_locked(connection: Connection, changes: Work) -> int:
@@ -206,11 +222,11 @@ def _hold_once(
             for unique in unique_values.movable(changes.staged)
         ]
         conditions += [
-            (obstacles.lacks_parent(link), f"without parent in {_name(link.parent)}")
+            (obstacles.lacks_parent(link), _NO_PARENT + _name(link.parent))
             for link in obstacles.links_up(changes, by_table)
         ]
     conditions += [
-        (obstacles.has_children(link), f"with children in {_name(link.child)}")
+        (obstacles.has_children(link), _CHILDREN + _name(link.child))
         for link in obstacles.links_down(changes, by_table)
         if kinds.keys() & obstacles.unsettling(link)
     ]

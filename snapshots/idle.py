@@ -26,7 +26,8 @@ from sites.names import QualifiedName
 from sites.prepared import planned_once
 from sites.table import Glance
 from sites.types import PgSnapshot
-from snapshots import parents, refresh_group, rewrites, snapshot
+from snapshots import parents, refresh_group, refresh_notes, rewrites, snapshot
+from snapshots.refresh_notes import Done
 from snapshots.snapshot import Snapshot
 from snapshots.task import Task
 from snapshots.window import FAST
@@ -85,9 +86,11 @@ def _noted(site: Connection, task: Task, at: Marker) -> bool:
         refresh_coverage.covers(keys, at.batch_no, at.order_no),
         *(sa.not_(_wants_a_look(member)) for member in task.members),
     )
-    group = refresh_group.refreshed(name).where(answered).cte("noted")
+    noting = refresh_group.refreshed(name).where(answered)
+    done = Done(steps=task.steps.seconds, methods=[FAST])
+    notes = refresh_notes.nothing_new(name, noting, done)
     quick = func.set_config("synchronous_commit", "off", True)
-    statement = snapshot.refreshed(name, FAST).where(answered).add_cte(group)
+    statement = snapshot.refreshed(name, FAST).where(answered).add_cte(*notes)
     with site.begin():
         return bool(site.execute(planned_once(statement.returning(quick))).all())
 

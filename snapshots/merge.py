@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import (
     ColumnElement,
@@ -49,6 +49,7 @@ from snapshots import (
 from snapshots.errors import CannotMerge
 from snapshots.policy import Leaving
 from snapshots.refresh_group import RefreshGroup
+from snapshots.refresh_notes import Done
 from snapshots.reports import Cause
 from snapshots.window import Member, Window
 from snapshots.work import Work
@@ -80,6 +81,8 @@ class Merged:
     withdrawn: int = 0
     staying: Mapping[str, int] = field(default_factory=dict)
     held_back: int = 0
+    #: those of them, by what holds them back
+    held: Mapping[str, int] = field(default_factory=dict)
     #: why the site refused rows, and how many of those held back for each reason
     refused: Mapping[str, int] = field(default_factory=dict)
 
@@ -227,6 +230,7 @@ def settle(
     methods: Mapping[str, str],
     merged: Mapping[str, Merged],
     queues: Mapping[str, Queue],
+    done: Done,
 ) -> None:
     """Note the moment that the group shows now, and how far it covers the queues.
 
@@ -236,6 +240,7 @@ def settle(
 
     Parameters:
         queues: by snapshot.
+        done: what the refresh did, without what the site refused.
 
     Raises:
         PositionMoved: the master was repaired meanwhile; pending rows were
@@ -256,7 +261,7 @@ def settle(
         group,
         window.position,
         window.master.incarnation,
-        error=_refusals(merged),
+        replace(done, error=_refusals(merged)),
     )
 
 
@@ -275,11 +280,14 @@ def _count(connection: Connection, changes: Work) -> Merged:
     written = Counter[str]()
     refused = Counter[str]()
     staying = Counter[str]()
+    held = Counter[str]()
     for one in found:
         if not one.held:
             written[one.kind] += one.rows
-        elif one.leaves:
-            staying[one.by or ""] += one.rows
+        else:
+            held[held_back.word(one.by or "")] += one.rows
+            if one.leaves:
+                staying[one.by or ""] += one.rows
         if one.why is not None:
             refused[one.why] += one.rows
     return Merged(
@@ -289,7 +297,8 @@ def _count(connection: Connection, changes: Work) -> Merged:
         left=sum(one.rows for one in found if one.leaves and not one.held),
         because=changes.because,
         staying=dict(sorted(staying.items(), key=lambda by: (-by[1], by[0]))),
-        held_back=sum(one.rows for one in found if one.held),
+        held_back=held.total(),
+        held=dict(held),
         refused=dict(sorted(refused.items(), key=lambda why: (-why[1], why[0]))),
     )
 

@@ -27,6 +27,7 @@ from snapshots.errors import (
 )
 from snapshots.refresh_group import RefreshGroup
 from snapshots.reports import RefreshReport
+from snapshots.steps import ASK, PUSH, Steps
 
 #: Turns before a refresh gives up, if another one keeps coming in between.
 ATTEMPTS = 3
@@ -93,12 +94,14 @@ def _refresh(
     with site.session() as connection, autocommit(connection):
         group, named = _group_of(connection, site.name, what)
     span.note(group=group.name, master=group.master)
-    pushes = chosen.push_deferred_rpc and group.has_queues
-    with _noted(site, group.name):
-        pushed = deferred.push(site, group.master) if pushes else None
+    pushed, steps = None, Steps()
+    if chosen.push_deferred_rpc and group.has_queues:
+        with _noted(site, group.name, steps):
+            steps.begin(PUSH)
+            pushed = deferred.push(site, group.master)
     with (
         refresh_group.exclusively(site, group.name) as connection,
-        _noted(site, group.name),
+        _noted(site, group.name, steps),
     ):
         for attempt in retry.on(
             PositionMoved,
@@ -108,7 +111,8 @@ def _refresh(
             wait=wait_random(max=PAUSE),
         ):
             with attempt:
-                given = task.read(connection, site, group.name, named, chosen)
+                steps.begin(ASK)
+                given = task.read(connection, site, group.name, named, chosen, steps)
                 if not chosen.refresh_after_errors:
                     task.refuse_errors(given)
                 position, reports = refresh_once.refresh_once(given, progress)
@@ -123,8 +127,8 @@ def _refresh(
 
 
 @contextmanager
-def _noted(site: Site, group: str) -> Iterator[None]:
-    """Leave the reason of a failure where status finds it."""
+def _noted(site: Site, group: str, steps: Steps) -> Iterator[None]:
+    """Leave the reason of a failure, and how long it took, where status finds them."""
     try:
         yield
     except Exception as error:
@@ -132,7 +136,7 @@ def _noted(site: Site, group: str) -> Iterator[None]:
         if isinstance(error, SnaptideError):
             said = f"{error.code} {error.message}"
         with suppress(SnaptideError, SQLAlchemyError), site.transaction() as connection:
-            refresh_group.note_error(connection, group, said)
+            refresh_group.note_error(connection, group, said, steps.seconds)
         raise
 
 

@@ -33,8 +33,9 @@ from sites.names import parse
 from sites.prepared import as_json, planned_once
 from sites.site import Site, autocommit
 from sites.types import PgSnapshot
-from snapshots import catalog
+from snapshots import catalog, refresh_notes
 from snapshots.errors import MixedMasters, PositionMoved, RefreshRunning
+from snapshots.refresh_notes import Done
 
 _group = catalog.refresh_group
 
@@ -142,15 +143,14 @@ def advance(
     group: RefreshGroup,
     position: str,
     incarnation: uuid.UUID,
-    *,
-    error: str | None,
+    done: Done,
 ) -> None:
-    """Note the moment that the group shows now, its incarnation, and any error.
+    """Note the moment that the group shows now, its incarnation, and what was done.
 
     Raises:
         PositionMoved: the site has agreed with another incarnation of the master.
     """
-    done = connection.execute(
+    noting = (
         update(_group)
         .where(
             _group.c.name == group.name,
@@ -160,10 +160,12 @@ def advance(
             position=cast(literal(position), PgSnapshot()),
             incarnation=incarnation,
             refreshed_at=func.clock_timestamp(),
-            last_error=error,
+            last_error=done.error,
+            **refresh_notes.counted(done),
         )
     )
-    if not done.rowcount:
+    noted = connection.execute(refresh_notes.refreshed(group.name, noting, done))
+    if not noted.rowcount:
         raise PositionMoved(f"Site {group.master} was repaired during the refresh.")
 
 
@@ -227,11 +229,13 @@ def set_synchronous(connection: Connection, name: str, synchronous: bool) -> Non
     )
 
 
-def note_error(connection: Connection, name: str, message: str) -> None:
-    """Note why the last refresh failed, for status."""
-    connection.execute(
-        update(_group).where(_group.c.name == name).values(last_error=message)
-    )
+def note_error(
+    connection: Connection, name: str, message: str, steps: Mapping[str, float]
+) -> None:
+    """Note why the last refresh failed, for status, and how long it took."""
+    noting = update(_group).where(_group.c.name == name).values(last_error=message)
+    done = Done(steps=steps, error=message)
+    connection.execute(refresh_notes.failed(name, noting, done))
 
 
 @contextmanager

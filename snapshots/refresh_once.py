@@ -41,6 +41,8 @@ from snapshots.merge import Merged
 from snapshots.reports import SnapshotReport
 from snapshots.side import Side, Sides
 from snapshots.stage import Stage
+from snapshots.steps import COMPARE, MERGE, START, WINDOW
+from snapshots.steps import LOAD as LOADING
 from snapshots.task import Task
 from snapshots.window import FAST, LOAD, Member, Window
 
@@ -88,6 +90,7 @@ def refresh_once(
             master.commit()
             return nothing_since, _unchanged(task)
         _start_spark(master, task)
+        task.steps.begin(WINDOW)
         seen = _window(master, site, task, registered)
         _link_batches(task, seen, master)
         site.rollback()
@@ -98,7 +101,8 @@ def refresh_once(
         seen = moved.find(sides, seen)
         here, compared, loaded = _read_and_compare(task, sides, pair, seen, progress)
     faults.point("refresh.after_stage")
-    merged = commit(task, seen, compared, here)
+    task.steps.begin(MERGE)
+    merged = commit(task, seen, compared, here, loaded)
     faults.point("refresh.after_merge")
     _sweep(task, compared)
     faults.point("refresh.after_sweep")
@@ -148,6 +152,7 @@ def _read_and_compare(
     """
     site, master = sides.site.at, sides.master.at
     known = [m for m in seen.members if m.method != LOAD]
+    task.steps.begin(COMPARE)
     ready = [_ready(sides, seen, member) for member in known]
     site.commit()
     # Only now does the site's own moment begin.
@@ -157,6 +162,7 @@ def _read_and_compare(
     # The connection still answers: the master has not been restored since.
     master.scalar(select(1))
     loaded = _load(task, master, seen, progress)
+    task.steps.begin(COMPARE)
     faults.point("refresh.after_load")
     compared = [
         leaving.tell_apart(sides, found) for found in _compare(sides, seen, ready, mine)
@@ -192,6 +198,7 @@ def _start_spark(master: Connection, task: Task) -> None:
     clean up old rows, and no session could alter the tables.
     """
     if any(member.loaded for member in task.members) and not difference.is_warm():
+        task.steps.begin(START)
         master.rollback()
         difference.session()
         moments.hold_master(master, task.members, "refresh")
@@ -256,6 +263,7 @@ def _load(
     new = [m for m in seen.members if m.method == LOAD]
     if not new:
         return {}
+    task.steps.begin(LOADING)
     moment = str(master.scalar(select(func.pg_export_snapshot())))
     return {
         m.snapshot.key: first_load.copy(

@@ -19,6 +19,7 @@ from snapshots import parents, refresh_group, snapshot
 from snapshots.errors import ErrorsAtMaster, UnknownSnapshot, WrongMethod
 from snapshots.refresh_group import RefreshGroup
 from snapshots.snapshot import Snapshot
+from snapshots.steps import Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,8 @@ class Task:
     members: tuple[Snapshot, ...]
     methods: Mapping[str, str]
     options: RefreshOptions
+    #: how long it has taken so far
+    steps: Steps
 
     @property
     def who(self) -> Identity:
@@ -50,6 +53,7 @@ def read(
     group_name: str,
     named: list[str],
     options: RefreshOptions,
+    steps: Steps,
 ) -> Task:
     here = reconcile.look(
         connection,
@@ -72,6 +76,7 @@ def read(
         members=members,
         methods=_methods(keys, options.method),
         options=options,
+        steps=steps,
     )
 
 

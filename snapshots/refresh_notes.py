@@ -1,0 +1,228 @@
+"""Notes of refreshes, kept with the position that each of them brings.
+
+They ride on the statements that note how a refresh ended: no statement more is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import CTE, Delete, Text, Update, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY, Insert, insert
+
+from snapshots import catalog
+
+_group, _run, _step = catalog.refresh_group, catalog.refresh_run, catalog.refresh_step
+
+#: So many are kept of a group; in a row, those that found nothing new, or failed in the
+#: same way, are one.
+KEPT = 100
+
+#: An error is cut after so many characters.
+LONGEST = 1_000
+
+#: Outcomes, as the table names them.
+REFRESHED, NOTHING_NEW, FAILED = "refreshed", "nothing new", "failed"
+
+#: In so many seconds at most; all longer ones are together.
+LIMITS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, float("inf"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a refresh did, for its note."""
+
+    #: seconds by step
+    steps: Mapping[str, float]
+    methods: Sequence[str] = ()
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    #: rows that it left alone, by what holds them back
+    held: Mapping[str, int] = field(default_factory=dict)
+    #: why it failed, or what of it the site refused
+    error: str | None = None
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many rows it wrote and left alone, by column of the note."""
+        return {
+            "inserted": self.inserted,
+            "updated": self.updated,
+            "deleted": self.deleted,
+            "held_back": sum(self.held.values()),
+        }
+
+
+def counted(done: Done) -> dict[str, Any]:
+    """The new values of the columns of a group that count rows."""
+    totals = {
+        f"rows_{kind}": _group.c[f"rows_{kind}"] + rows
+        for kind, rows in done.rows.items()
+    }
+    return {**totals, "held_back": dict(done.held)}
+
+
+def refreshed(name: str, noting: Update, done: Done) -> Insert:
+    """Note a refresh that moved its group; writes one row if the group's is written.
+
+    Parameters:
+        noting: writes the group's row, with a new time of its refresh.
+    """
+    group = _written(noting)
+    values = _values(group, REFRESHED, group.c.refreshed_at, _before(name), done)
+    return _inserted(values).add_cte(_older(name).cte("older"), _timed(group, done))
+
+
+def failed(name: str, noting: Update, done: Done) -> Insert:
+    """Note a refresh that failed; the group's time stays.
+
+    If the one before it failed with the same error, they share a row.
+    """
+    group, now = _written(noting), func.statement_timestamp()
+    again = _again(group, FAILED, now, done)
+    values = _values(group, FAILED, now, group.c.refreshed_at, done)
+    return _inserted(values, _is_none(again)).add_cte(
+        _older(name).where(_is_none(again)).cte("older")
+    )
+
+
+def nothing_new(name: str, noting: Update, done: Done) -> Sequence[CTE]:
+    """The parts of a statement that note a refresh which found nothing new.
+
+    If the one before it found nothing new either, they share a row.
+
+    Parameters:
+        noting: writes the group's row, with a new time of its refresh.
+    """
+    group = _written(noting)
+    again = _again(group, NOTHING_NEW, group.c.refreshed_at, done)
+    values = _values(group, NOTHING_NEW, group.c.refreshed_at, _before(name), done)
+    new = _inserted(values, _is_none(again)).returning(_run.c.id).cte("new")
+    return group, new, _older(name).where(_is_none(again)).cte("older")
+
+
+def _again(group: CTE, outcome: str, at: sa.ColumnElement[Any], done: Done) -> CTE:
+    """Adds a refresh to the row of the one before it, if the two are alike."""
+    last = _run.alias("last")
+    latest = (
+        select(last.c.id, last.c.outcome, last.c.error)
+        .where(last.c.refresh_group == group.c.name)
+        .order_by(last.c.id.desc())
+        .limit(1)
+        .cte("latest")
+    )
+    return (
+        sa.update(_run)
+        .where(
+            _run.c.refresh_group == group.c.name,
+            _run.c.id == latest.c.id,
+            latest.c.outcome == outcome,
+            latest.c.error.is_not_distinct_from(_error(done)),
+        )
+        .values(
+            ended_at=at,
+            refreshes=_run.c.refreshes + 1,
+            longest=func.greatest(_run.c.longest, at - _run.c.ended_at),
+            **_taken(done),
+        )
+        .returning(_run.c.id)
+        .cte("again")
+    )
+
+
+def _is_none(again: CTE) -> sa.ColumnElement[bool]:
+    """Whether the refresh is to have a row of its own."""
+    return sa.not_(select(again.c.id).exists())
+
+
+def _error(done: Done) -> sa.ColumnElement[str | None]:
+    error = done.error[:LONGEST] if done.error else None
+    return literal(error, _run.c.error.type)
+
+
+def _written(noting: Update) -> CTE:
+    return noting.returning(_group.c.name, _group.c.refreshed_at).cte("written")
+
+
+def _before(name: str) -> sa.ScalarSelect[Any]:
+    """When the last refresh ended well before the statement."""
+    before = _group.alias("before")
+    return select(before.c.refreshed_at).where(before.c.name == name).scalar_subquery()
+
+
+def _values(
+    group: CTE,
+    outcome: str,
+    at: sa.ColumnElement[Any],
+    before: sa.ColumnElement[Any],
+    done: Done,
+) -> dict[str, Any]:
+    """The row of a refresh, without its number."""
+    given = {
+        "outcome": outcome,
+        "methods": sorted(set(done.methods)),
+        **done.rows,
+        **_taken(done),
+    }
+    values = {name: literal(one, _run.c[name].type) for name, one in given.items()}
+    times = {"first_at": at, "ended_at": at, "previous_at": before}
+    return {"refresh_group": group.c.name, **times, **values, "error": _error(done)}
+
+
+def _taken(done: Done) -> dict[str, Any]:
+    steps = {name: round(seconds, 6) for name, seconds in done.steps.items()}
+    return {"steps": steps, "seconds": sum(steps.values())}
+
+
+def _inserted(values: Mapping[str, Any], *where: sa.ColumnElement[bool]) -> Insert:
+    return insert(_run).from_select(
+        list(values), select(*values.values()).where(*where)
+    )
+
+
+def _older(name: str) -> Delete:
+    """Deletes so many that there is room for one."""
+    last = _run.alias("kept")
+    oldest = (
+        select(last.c.id)
+        .where(last.c.refresh_group == name)
+        .order_by(last.c.id.desc())
+        .offset(KEPT - 1)
+        .limit(1)
+        .scalar_subquery()
+    )
+    return sa.delete(_run).where(_run.c.refresh_group == name, _run.c.id <= oldest)
+
+
+def _timed(group: CTE, done: Done) -> CTE:
+    """Counts how long each step took."""
+    seconds = done.steps
+    limits = [next(one for one in LIMITS if took <= one) for took in seconds.values()]
+    columns = [
+        sa.column("step", Text),
+        sa.column("seconds", sa.Double),
+        sa.column("at_most", sa.Double),
+    ]
+    lists = ([*seconds], [*seconds.values()], limits)
+    arrays = [
+        literal(some, ARRAY(column.type))
+        for some, column in zip(lists, columns, strict=True)
+    ]
+    took = func.unnest(*arrays).table_valued(*columns, name="took").render_derived()
+    new = insert(_step).from_select(
+        ["refresh_group", "step", "at_most", "refreshes", "seconds"],
+        select(
+            group.c.name, took.c.step, took.c.at_most, 1, took.c.seconds
+        ).select_from(group.join(took, sa.true())),
+    )
+    return new.on_conflict_do_update(
+        index_elements=["refresh_group", "step", "at_most"],
+        set_={
+            "refreshes": _step.c.refreshes + 1,
+            "seconds": _step.c.seconds + new.excluded.seconds,
+        },
+    ).cte("timed")
