@@ -156,6 +156,8 @@ destination = Table(
     Column("retry_at", DateTime(timezone=True)),
     Column("last_push_at", DateTime(timezone=True)),
     Column("last_txn_count", BigInteger),
+    # How many transactions all pushes have brought there; only grows.
+    Column("delivered", BigInteger, nullable=False, server_default=text("0")),
     Column("last_error", Text),
     Column("last_error_at", DateTime(timezone=True)),
 )

@@ -127,6 +127,16 @@ resolution_record = Table(
     # When the master deleted the row, if a rule asked.
     Column("deleted_at", DateTime(timezone=True)),
     Index("resolution_record_resolved_at", "resolved_at"),
+    # For counting: it has an entry for each method, not for each record.
+    Index("resolution_record_method", "method"),
+)
+
+#: How many records of each method were purged.
+purged_resolutions = Table(
+    "purged_resolutions",
+    metadata,
+    Column("method", Text, primary_key=True),
+    Column("records", BigInteger, nullable=False),
 )
 
 #: One row for each change of column groups, rules or comparisons.

@@ -8,18 +8,22 @@ schedules; no figure has a label for a row, a key or a user.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import get_args
+from typing import Literal, get_args
 
 from deferred.queues.backlog import Backlog
 from deferred.queues.destination_state import State
 from snaptide.doctor.finding import Severity
 from snaptide.status import GroupStatus, ScheduleStatus, SiteStatus
+from snaptide.totals import StepTimes
 
-#: Values of the labels after `site`, and a number.
-Sample = tuple[tuple[str, ...], float]
+#: Values of the labels after `site`, and a number; of a histogram, what was counted.
+Sample = tuple[tuple[str, ...], float | StepTimes]
+
+#: What a figure does: a counter only grows.
+Kind = Literal["gauge", "counter", "histogram"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,7 @@ class Figure:
     help: str
     read: Callable[[SiteStatus], Iterator[Sample]]
     labels: tuple[str, ...] = ()
+    kind: Kind = "gauge"
     always: bool = False
 
     def of(self, status: SiteStatus) -> Iterator[Sample]:
@@ -109,6 +114,33 @@ def _readers(status: SiteStatus) -> Iterator[Sample]:
             yield (one.site,), seconds_since(status, one.refreshed_at)
 
 
+def _counts(
+    read: Callable[[SiteStatus], Mapping[str, int]],
+) -> Callable[..., Iterator[Sample]]:
+    def samples(status: SiteStatus) -> Iterator[Sample]:
+        for name, count in read(status).items():
+            yield (name,), count
+
+    return samples
+
+
+def _group_counts(
+    read: Callable[[GroupStatus], Mapping[str, int]],
+) -> Callable[..., Iterator[Sample]]:
+    def samples(status: SiteStatus) -> Iterator[Sample]:
+        for one in status.groups:
+            for name, count in read(one).items():
+                yield (one.name, name), count
+
+    return samples
+
+
+def _steps(status: SiteStatus) -> Iterator[Sample]:
+    for one in status.groups:
+        for step in one.steps:
+            yield (one.name, step.step), step
+
+
 def _findings(status: SiteStatus) -> Iterator[Sample]:
     found = Counter(one.severity for one in status.findings)
     for severity in Severity:
@@ -154,6 +186,13 @@ FIGURES = (
         read=_queue(lambda status, one: seconds_since(status, one.oldest)),
     ),
     Figure(
+        name="snaptide_delivered_transactions_total",
+        help="Transactions that pushes have brought to the destination.",
+        labels=("destination",),
+        kind="counter",
+        read=_counts(lambda status: status.delivered),
+    ),
+    Figure(
         name="snaptide_push_age_seconds",
         help="Time since the last push that ended well; none before the first.",
         labels=("destination",),
@@ -192,6 +231,13 @@ FIGURES = (
         ),
     ),
     Figure(
+        name="snaptide_conflicts_resolved_total",
+        help="Conflicts that rules have resolved here, by method.",
+        labels=("method",),
+        kind="counter",
+        read=_counts(lambda status: status.resolved),
+    ),
+    Figure(
         name="snaptide_refresh_age_seconds",
         help="Time since the last refresh that ended well; none before the first.",
         labels=("group",),
@@ -202,6 +248,27 @@ FIGURES = (
         help="1 if the last refresh had a problem, else 0.",
         labels=("group",),
         read=_group(lambda one: float(one.last_error is not None)),
+    ),
+    Figure(
+        name="snaptide_refresh_seconds",
+        help="How long a step of a refresh took that found something new.",
+        labels=("group", "step"),
+        kind="histogram",
+        read=_steps,
+    ),
+    Figure(
+        name="snaptide_refresh_rows_total",
+        help="Rows that refreshes have inserted, updated, deleted and left alone.",
+        labels=("group", "kind"),
+        kind="counter",
+        read=_group_counts(lambda one: one.rows),
+    ),
+    Figure(
+        name="snaptide_held_back_rows",
+        help="Rows that the last refresh left alone, by what held them back; none if "
+        "nothing did.",
+        labels=("group", "reason"),
+        read=_group_counts(lambda one: one.held_back),
     ),
     Figure(
         name="snaptide_log_bytes",

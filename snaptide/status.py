@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, func, select
 from deferred import runs, schedules
 from deferred.error_catalog import error_transaction
 from deferred.queues.backlog import Backlog, backlogs
+from masters.analysis.records import resolved_by_method
 from masters.catalog import registered_snapshot
 from masters.numbers.left import Numbers, leased
 from sites import Site
@@ -22,12 +23,13 @@ from sites.activity import running
 from sites.catalog import activity
 from sites.errors import SnaptideError
 from snapshots import catalog
-from snaptide import revisions
+from snaptide import revisions, totals
 from snaptide.asking import asking
 from snaptide.doctor import different, stopped
 from snaptide.doctor.finding import Finding
 from snaptide.errors import DatabaseError, NotPermitted
 from snaptide.lag import Lag, lag_of
+from snaptide.totals import StepTimes
 
 _IN_DOUBT = sa.text(
     "SELECT count(*) FROM pg_prepared_xacts"
@@ -57,6 +59,12 @@ class GroupStatus:
     #: seconds since then, by the site's clock
     age: float | None
     last_error: str | None
+    #: rows that the last refresh left alone, by what holds them back
+    held_back: Mapping[str, int]
+    #: how many rows all refreshes have inserted, updated, deleted and held back
+    rows: Mapping[str, int]
+    #: how long their steps took
+    steps: tuple[StepTimes, ...]
     #: None when the master cannot say
     lag: Lag | None
 
@@ -135,6 +143,10 @@ class SiteStatus:
     readers: tuple[Reader, ...] = ()
     #: rows that the last saved check of each snapshot could not explain
     unexplained: int = 0
+    #: by destination, how many transactions pushes have brought there
+    delivered: Mapping[str, int] = field(default_factory=dict)
+    #: by method, how many conflicts rules have resolved here
+    resolved: Mapping[str, int] = field(default_factory=dict)
     schedules: tuple[ScheduleStatus, ...] = ()
     activities: tuple[Activity, ...] = ()
     #: the columns whose numbers the site has leased
@@ -194,6 +206,8 @@ def _status(connection: Connection, site: Site, alone: bool) -> SiteStatus:
         log_bytes=int(connection.scalar(_LOG_BYTES) or 0),
         readers=tuple(_readers(connection)),
         unexplained=int(connection.scalar(_UNEXPLAINED) or 0),
+        delivered=totals.delivered(connection),
+        resolved=resolved_by_method(connection),
         schedules=tuple(_schedules(connection, now)),
         activities=tuple(_activities(connection)),
         numbers=tuple(leased(connection)),
@@ -222,16 +236,38 @@ def _groups(
         .scalar_subquery()
     )
     wanted: sa.Select[Any] = select(
-        *(group.c[name] for name in ("name", "master", "refreshed_at", "last_error")),
+        *(group.c[name] for name in _OF_GROUP),
         sa.cast(group.c.position, sa.Text).label("seen"),
         members.label("snapshots"),
     )
-    rows = connection.execute(wanted.order_by(group.c.name))
-    return [_group(connection, site, row, now, alone) for row in rows.all()]
+    rows = connection.execute(wanted.order_by(group.c.name)).all()
+    steps = totals.step_times(connection)
+    return [
+        _group(connection, site, row, now, alone, steps.get(row.name, ()))
+        for row in rows
+    ]
+
+
+#: By what was done with rows, the column that counts them.
+_ROWS = {
+    "inserted": "rows_inserted",
+    "updated": "rows_updated",
+    "deleted": "rows_deleted",
+    "held_back": "rows_held_back",
+}
+_OF_GROUP = (
+    *("name", "master", "refreshed_at", "last_error", "held_back"),
+    *_ROWS.values(),
+)
 
 
 def _group(
-    connection: Connection, site: Site, row: Row[Any], now: datetime, alone: bool
+    connection: Connection,
+    site: Site,
+    row: Row[Any],
+    now: datetime,
+    alone: bool,
+    steps: tuple[StepTimes, ...],
 ) -> GroupStatus:
     age = (now - row.refreshed_at).total_seconds() if row.refreshed_at else None
     return GroupStatus(
@@ -241,6 +277,9 @@ def _group(
         refreshed_at=row.refreshed_at,
         age=age,
         last_error=row.last_error,
+        held_back=row.held_back,
+        rows={kind: getattr(row, column) for kind, column in _ROWS.items()},
+        steps=steps,
         lag=None if alone else lag_of(connection, site, row),
     )
 

@@ -14,10 +14,16 @@ from deferred.options import ErrorAction
 from deferred.queues import budget, destination_state
 
 
-def interrupted(origin: Connection, name: str, error: DBAPIError) -> PushInterrupted:
-    """Note the system's error that stopped a push; returns ours, to raise."""
+def interrupted(
+    origin: Connection, name: str, error: DBAPIError, transactions: int
+) -> PushInterrupted:
+    """Note the system's error that stopped a push; returns ours, to raise.
+
+    Parameters:
+        transactions: how many it had brought.
+    """
     reason = sqlstate.message(error)
-    note_failure(origin, name, reason)
+    note_failure(origin, name, reason, transactions)
     return PushInterrupted(
         f"The push to {name} stopped: {reason}",
         destination=name,
@@ -35,6 +41,7 @@ def note_success(origin: Connection, turn: Turn, transactions: int) -> None:
         turn.name,
         last_push_at=func.now(),
         last_txn_count=transactions,
+        delivered=destination.c.delivered + transactions,
         last_error=None,
         **budget.GOES_ON,
     )
@@ -43,12 +50,20 @@ def note_success(origin: Connection, turn: Turn, transactions: int) -> None:
             turn.held = False
 
 
-def note_failure(origin: Connection, name: str, reason: str) -> None:
-    """Note why a push failed, and pause the next ones as the budget has it."""
+def note_failure(origin: Connection, name: str, reason: str, transactions: int) -> None:
+    """Note why a push failed, and pause the next ones as the budget has it.
+
+    Parameters:
+        transactions: how many it had brought.
+    """
     if not origin.invalidated:
         origin.rollback()
         noted = _noting(
-            name, last_error=reason, last_error_at=func.now(), **budget.pause()
+            name,
+            last_error=reason,
+            last_error_at=func.now(),
+            delivered=destination.c.delivered + transactions,
+            **budget.pause(),
         )
         with origin.begin():
             origin.execute(noted)

@@ -140,12 +140,14 @@ def _push_in_turn(
             try:
                 _push_with_plans_of_now(origin, site, here, name, run)
             except SnaptideError as error:
-                noted.note_failure(origin, name, error.message)
+                noted.note_failure(origin, name, error.message, run.transactions)
                 if isinstance(error, DestinationQuiet | TooManyErrors):
                     noted.keep_quiet(origin, name, error)
                 raise
             except DBAPIError as error:
-                raise noted.interrupted(origin, name, error) from error
+                raise noted.interrupted(
+                    origin, name, error, run.transactions
+                ) from error
             noted.note_success(origin, turn, run.transactions)
             return name, True
 

@@ -8,8 +8,9 @@ from datetime import date, datetime, timedelta
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.dialects.postgresql import insert
 
-from masters.catalog import resolution_record, rules_version
+from masters.catalog import purged_resolutions, resolution_record, rules_version
 from masters.errors import NoSuchRecord
 from sites import Site, identity, names
 
@@ -180,12 +181,33 @@ def purge_resolutions(site: Site, older_than: timedelta) -> int:
         older_than: younger records stay.
     """
     with identity.initialised(site) as connection:
-        gone = connection.execute(
-            sa.delete(resolution_record).where(
-                resolution_record.c.resolved_at < func.now() - older_than
-            )
+        gone = (
+            sa.delete(resolution_record)
+            .where(resolution_record.c.resolved_at < func.now() - older_than)
+            .returning(resolution_record.c.method)
+            .cte("gone")
         )
-        return gone.rowcount
+        counted = sa.select(gone.c.method, func.count()).group_by(gone.c.method)
+        new = insert(purged_resolutions).from_select(["method", "records"], counted)
+        kept = purged_resolutions.c.records + new.excluded.records
+        noted = new.on_conflict_do_update(
+            index_elements=["method"], set_={"records": kept}
+        ).cte("noted")
+        purged = sa.select(func.count()).select_from(gone).add_cte(noted)
+        return connection.scalar(purged) or 0
+
+
+def resolved_by_method(connection: sa.Connection) -> dict[str, int]:
+    """How many conflicts each method has resolved here, purged records included."""
+    kept = sa.select(resolution_record.c.method, func.count().label("records"))
+    every = sa.union_all(
+        kept.group_by(resolution_record.c.method), sa.select(purged_resolutions)
+    ).subquery()
+    total = sa.cast(func.sum(every.c.records), sa.BigInteger).label("records")
+    found = connection.execute(
+        sa.select(every.c.method, total).group_by(every.c.method).order_by("method")
+    )
+    return {row.method: row.records for row in found}
 
 
 def resolved(row: sa.Row[*tuple[object, ...]]) -> Resolved:

@@ -1,4 +1,4 @@
-"""What the last refreshes of a group did."""
+"""What the last refreshes did, and counts that only grow, for figures."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def _count(name: str) -> sa.Column[int]:
 
 
 def upgrade() -> None:
+    op.add_column("destination", _count("delivered"), schema="snaptide")
     empty = sa.text("'{}'::jsonb")
     held = sa.Column("held_back", JSONB(), nullable=False, server_default=empty)
     op.add_column("refresh_group", held, schema="snaptide")
@@ -25,6 +26,15 @@ def upgrade() -> None:
         op.add_column("refresh_group", _count(name), schema="snaptide")
     _make_refresh_run()
     _make_refresh_step()
+    op.create_table(
+        "purged_resolutions",
+        sa.Column("method", sa.Text(), primary_key=True),
+        sa.Column("records", sa.BigInteger(), nullable=False),
+        schema="snaptide",
+    )
+    op.create_index(
+        "resolution_record_method", "resolution_record", ["method"], schema="snaptide"
+    )
 
 
 def _make_refresh_run() -> None:
@@ -75,7 +85,9 @@ def _of_group() -> sa.Column[str]:
 
 
 def downgrade() -> None:
-    for table in ("refresh_step", "refresh_run"):
+    op.drop_index("resolution_record_method", "resolution_record", schema="snaptide")
+    for table in ("purged_resolutions", "refresh_step", "refresh_run"):
         op.drop_table(table, schema="snaptide")
     for name in (*_ROWS, "held_back"):
         op.drop_column("refresh_group", name, schema="snaptide")
+    op.drop_column("destination", "delivered", schema="snaptide")

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
@@ -18,8 +24,9 @@ from starlette.routing import Route
 
 from sites import Site
 from snaptide.asking import asking
-from snaptide.figures import FIGURES
+from snaptide.figures import FIGURES, Kind
 from snaptide.status import SiteStatus
+from snaptide.totals import StepTimes
 from snaptide.web import visit as visits
 from snaptide.web.console import Console
 from snaptide.web.questions import Answer
@@ -33,19 +40,33 @@ class Figures(Collector):
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
+    def collect(self) -> Iterable[Metric]:
         """Ask all sites at once, each for two seconds at most."""
         states = [
             _state(name, answer) for name, answer in self._console.states().items()
         ]
         for figure in FIGURES:
-            family = GaugeMetricFamily(
+            family = _FAMILIES[figure.kind](
                 figure.name, figure.help, labels=("site", *figure.labels)
             )
             for state in states:
                 for labels, value in figure.of(state):
-                    family.add_metric((state.site, *labels), value)
+                    family.add_metric((state.site, *labels), *_told(value))
             yield family
+
+
+_FAMILIES: Mapping[Kind, Any] = {
+    "gauge": GaugeMetricFamily,
+    "counter": CounterMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
+
+
+def _told(value: float | StepTimes) -> tuple[Any, ...]:
+    """A value as its family takes it."""
+    if isinstance(value, StepTimes):
+        return [*value.at_most.items()], value.seconds
+    return (value,)
 
 
 def routes(console: Console, *, protected: bool) -> Iterator[Route]:

@@ -22,6 +22,13 @@ ALERTS: list[dict[str, Any]] = yaml.safe_load(
     (EXAMPLES / "prometheus-alerts.yaml").read_text()
 )["groups"][0]["rules"]
 
+#: By what Prometheus calls a histogram, what Snaptide calls it.
+HISTOGRAMS = {
+    f"{one.name}_{part}": one.name
+    for one in FIGURES
+    if one.kind == "histogram"
+    for part in ("bucket", "sum", "count")
+}
 #: By name of a figure, its labels.
 LABELS = {one.name: {"site", *one.labels} for one in FIGURES}
 
@@ -41,7 +48,8 @@ def asked(query: str) -> Iterator[tuple[str, set[str]]]:
 
     promql_parser.walk(promql_parser.parse(query), visit)
     for one in found:
-        yield str(one.name), {matcher.name for matcher in one.matchers.matchers}
+        name = HISTOGRAMS.get(str(one.name), str(one.name))
+        yield name, {matcher.name for matcher in one.matchers.matchers}
 
 
 @pytest.mark.parametrize("query", sorted(set(QUERIES)))
