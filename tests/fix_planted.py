@@ -10,7 +10,7 @@ import masters
 import snapshots
 from deferred import schedules
 from masters.rules import rulebook
-from sites import Directory
+from sites import Directory, Site
 from snapshots import CheckReport, Count, Difference, Kind, Reason, SnapshotCheck
 from snapshots.check import saved
 from tests.fix_worlds import prepared_once
@@ -62,13 +62,35 @@ def planted(sites: Directory) -> None:
 
 
 def _refresh_group(sites: Directory) -> None:
-    """A group that was never refreshed, and schedules."""
+    """A group, what is known of its refreshes, and schedules."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(hq, "CREATE TABLE codes (code text PRIMARY KEY)")
     masters.create_snapshot_log(hq, "codes")
     snapshots.create(jfk, "codes", master="hq", group="airport", where="code <> 'b'")
     schedules.schedule(jfk, "refresh", "airport", every="0 6 * * *")
     schedules.schedule(jfk, "purge", every="1h", record_days=7)
+    _refreshes(jfk)
+
+
+def _refreshes(jfk: Site) -> None:
+    """Notes of refreshes: of each outcome one, the last of them failed."""
+    run(
+        jfk,
+        "INSERT INTO snaptide.refresh_run (refresh_group, outcome, first_at, ended_at,"
+        " refreshes, longest, previous_at, seconds, steps, methods, inserted, error)"
+        " SELECT 'airport', outcome, now() - first, now() - last, refreshes, longest,"
+        " now() - previous, 2.4, steps::jsonb, methods::text[], inserted, error FROM ("
+        " VALUES ('refreshed', interval '9 h', interval '9 h', 1, NULL::interval,"
+        ' NULL::interval, \'{"ask": 0.1, "window": 0.3, "load": 1.9, "merge": 0.1}\','
+        " '{load}', 12000, NULL),"
+        " ('nothing new', '8 h', '3 h', 6, '1 h', '9 h', '{\"ask\": 0.1}', '{fast}', 0,"
+        " NULL),"
+        " ('failed', '1 h', '10 min', 6, '10 min', '3 h', '{\"push\": 2.4}', '{}', 0,"
+        " 'SNP-001 Site hq cannot be reached: connection refused')"
+        ") AS past (outcome, first, last, refreshes, longest, previous, steps, methods,"
+        " inserted, error)",
+        "UPDATE snaptide.refresh_group SET refreshed_at = now() - interval '3 h'",
+    )
 
 
 def _masters(sites: Directory) -> None:

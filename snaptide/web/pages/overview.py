@@ -16,7 +16,7 @@ from snaptide.web.rendering import within
 from snaptide.web.visit import Visit, command
 
 #: Bytes for the lines of a page, and for a line without what it says.
-ROOM, MARKUP = 68_000, 210
+ROOM, MARKUP = 68_000, 230
 #: Bytes for an error, and for the name of a group.
 ROOM_OF_ERROR, ROOM_OF_NAME = 300, 60
 #: So many groups of a site are named.
@@ -49,6 +49,12 @@ class Line:
     def more(self) -> int:
         """How many groups it has besides."""
         return max(len(self.status.groups) - NAMED, 0) if self.status else 0
+
+    @property
+    def held_back(self) -> int:
+        """How many rows the last refreshes of its groups left alone."""
+        groups = self.status.groups if self.status else ()
+        return sum(sum(group.held_back.values()) for group in groups)
 
     @property
     def waited(self) -> timedelta | None:

@@ -1,22 +1,26 @@
-"""A refresh group: its age, its snapshots, and the rows that it does not show yet."""
+"""A refresh group: its age, last refreshes, snapshots, and rows that it lacks yet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
+
+from markupsafe import Markup
 
 import snapshots
 from deferred.schedules import EVERYTHING
 from sites.errors import SiteNotInitialised, SiteUnreachable
-from snapshots import HeldRow, SnapshotDescription, UnknownSnapshot
+from snapshots import HeldRow, PastRefresh, SnapshotDescription, UnknownSnapshot
 from snaptide.status import GroupStatus, ScheduleStatus, SiteStatus, status_of
+from snaptide.web import ages
 from snaptide.web.listed import AT_ONCE, listed, start_of
 from snaptide.web.page import Page
+from snaptide.web.rendering import shown
 from snaptide.web.visit import Visit, command
 
-#: Bytes for the snapshots, for what counts their rows, and for those rows.
-_OF_SNAPSHOTS, _OF_COUNTS, _OF_ROWS = 24_000, 6_000, 22_000
+#: Bytes for the snapshots, for what counts their rows, for those rows, and refreshes.
+_OF_SNAPSHOTS, _OF_COUNTS, _OF_ROWS, _OF_REFRESHES = 21_000, 4_000, 17_000, 12_000
 
 #: Why a refresh looks at a row again, by the word of the updatable snapshot log.
 MEANING = {
@@ -41,6 +45,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
     site, name = visit.site.name, visit.path["group"]
     status, group = _status(visit, name)
     shown_from, members_from = start_of(visit), start_of(visit, "members")
+    refreshes_from = start_of(visit, "refreshes")
     members = visit.ask(
         ("members", name, members_from),
         partial(
@@ -51,9 +56,17 @@ def read(visit: Visit) -> Mapping[str, Any]:
         ("held", name, shown_from),
         partial(snapshots.list_held, group=name, limit=AT_ONCE, offset=shown_from),
     )
+    past = visit.ask(("refreshes", name), partial(snapshots.list_refreshes, group=name))
     return {
         "site": site,
         "status": status,
+        **_age(past, group, status),
+        "refreshes": listed(
+            past, _of_refresh, start=refreshes_from, room=_OF_REFRESHES, markup=800
+        ),
+        "also": _others(
+            {"from": shown_from, "members": members_from, "refreshes": refreshes_from}
+        ),
         "group": group,
         "members": listed(
             members,
@@ -94,6 +107,30 @@ def _status(visit: Visit, name: str) -> tuple[SiteStatus, GroupStatus]:
     raise UnknownSnapshot(f"There is no refresh group {name}.", group=name)
 
 
+def _age(
+    past: Sequence[PastRefresh], group: GroupStatus, status: SiteStatus
+) -> dict[str, Any]:
+    """The age of the group over time, drawn and in words; nothing if it has none."""
+    assert status.now is not None
+    found = ages.of(past, group.refreshed_at, status.now)
+    if found is None:
+        return {"ages": None, "drawing": ""}
+    start, now = ages.moment(found.start, status.now), shown(status.now)
+    return {
+        "ages": found,
+        "start": start,
+        "drawing": Markup(ages.drawn(found, start, now)),
+    }
+
+
+def _others(starts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """By list, the places of the other lists, which its links keep."""
+    return {
+        name: {other: at for other, at in starts.items() if at and other != name}
+        for name in starts
+    }
+
+
 def _concerns(schedule: ScheduleStatus, group: GroupStatus) -> bool:
     """Whether a schedule brings changes to or from the group, or checks it."""
     subjects = {
@@ -106,6 +143,10 @@ def _concerns(schedule: ScheduleStatus, group: GroupStatus) -> bool:
 
 def _of_member(one: SnapshotDescription) -> Iterable[object]:
     return (one.name, one.table, one.condition)
+
+
+def _of_refresh(one: PastRefresh) -> Iterable[object]:
+    return (one.outcome, one.methods, one.error)
 
 
 def _of_row(row: HeldRow) -> Iterable[object]:
