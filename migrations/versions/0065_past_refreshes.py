@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 revision = "0065"
-down_revision = "0063"
+down_revision = "0064"
 
 _ROWS = ("rows_inserted", "rows_updated", "rows_deleted", "rows_held_back")
 
