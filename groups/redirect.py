@@ -71,30 +71,30 @@ def refuse_procedures(connection: Connection, name: str) -> None:
 def refuse_shared(connection: Connection, queues: Sequence[Queue], to: str) -> None:
     """Make sure that no table's changes would come to a master in two halves.
 
-    A master takes a transaction's changes of a table once. If the former one, which may
-    send its half on, has the changes of one snapshot, and those of another snapshot of
-    the table go to the new one, it would leave one half out.
+    A master takes a transaction's changes of a table once. If one half comes from here,
+    and another master, which has those of another snapshot of the table or both, sends
+    its own on, it would leave one out. Halves that no master has yet go together if
+    both snapshots have the new one.
 
     Raises:
         BothDestinations: there are such transactions.
     """
     mine = {one.id for one in queues}
-    others = [one for one in list_queues(connection, to) if one.id not in mine]
+    others = [one for one in list_queues(connection) if one.id not in mine]
     pairs = [(one, o) for one in queues for o in others if one.target == o.target]
     for one, other in pairs:
-        sent = select(delivery.c.xid).where(
-            delivery.c.destination == one.destination, delivery.c.batch.is_not(None)
-        )
         half, rest = one.sql().c.xid, other.sql().c.xid
-        number = connection.scalar(
-            select(func.count(half.distinct())).where(
-                half.in_(sent), half.in_(select(rest))
+        shared = [half.in_(select(rest))]
+        if other.destination == to:
+            sent = select(delivery.c.xid).where(
+                delivery.c.destination == one.destination, delivery.c.batch.is_not(None)
             )
-        )
+            shared.append(half.in_(sent))
+        number = connection.scalar(select(func.count(half.distinct())).where(*shared))
         if number:
             raise BothDestinations(
                 f"{number} transactions changed {one.target} through {one.snapshot} and"
-                f" {other.snapshot}, and {one.destination} may still send its half on.",
+                f" {other.snapshot}, and {to} may get their halves by two ways.",
                 destination=to,
                 transactions=number,
             )

@@ -152,3 +152,36 @@ def test_two_snapshots_of_one_table_get_one_master(
     push_all(sites)
     found = assert_masters_equal(sites, "hq", "lax")
     assert [row[2] for row in found] == [1, 2]
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["queued", "sent"])
+@pytest.mark.parametrize("second", ["hq", "bos"])
+def test_two_snapshots_of_one_table_keep_another_master(
+    make_sites: Callable[..., Directory], second: str, sent: bool
+) -> None:
+    """The new master would get half of a transaction from here, half from another."""
+    sites = make_sites("hq", "lax", "bos", "jfk")
+    jfk = sites["jfk"]
+    found_group(sites, "hq", "lax", "bos")
+    for name in ("hq", "lax", "bos"):
+        masters.create_snapshot_log(sites[name], "orders")
+    run(sites["hq"], "INSERT INTO orders (id, qty) VALUES (1, 0), (2, 0)")
+    push_among(sites, "hq", "lax", "bos")
+    for name, master in (("one", "hq"), ("two", second)):
+        snapshots.create(jfk, name, table="orders", master=master, updatable=True)
+        refresh(jfk, name)
+    run(
+        jfk,
+        "UPDATE one SET qty = 1 WHERE id = 1",
+        "UPDATE two SET qty = 2 WHERE id = 2",
+    )
+    for name in {"hq", second} if sent else ():
+        deferred.push(jfk, name)
+    refused = pytest.raises(BothDestinations, match="through one and two")
+    with without(sites, "hq") as left, refused:
+        groups.switch_master(left["jfk"], "one", to="lax")
+    push_all(sites)
+    assert groups.switch_master(jfk, "one", to="lax").next_refresh == "fast"
+    push_all(sites)
+    found = assert_masters_equal(sites, "hq", "lax", "bos")
+    assert [row[2] for row in found] == [1, 2]
