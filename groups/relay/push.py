@@ -21,6 +21,7 @@ from groups.relay import (
     forwarding,
     holds,
     schema_version,
+    settled,
 )
 from masters import group_schema
 from sites import QualifiedName
@@ -46,7 +47,12 @@ class PushRelay(Relay):
     """What several masters add to a push; see the base class for each method."""
 
     admit = staticmethod(duplicates.drop_already_applied)
-    restored = staticmethod(duplicate_watch.watch_restored)
+
+    def restored(
+        self, origin: Connection, target: Connection, sender_id: uuid.UUID, name: str
+    ) -> None:
+        duplicate_watch.watch_restored(origin, target, sender_id, name)
+        settled.reopen(origin, target, name)
 
     def before_batch(self, origin: Connection, target: Connection) -> Before:
         with autocommit(origin):

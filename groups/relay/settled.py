@@ -1,0 +1,68 @@
+"""Sending again what a restored master had got from another one, which may be gone.
+
+After a switch, transactions that the new master had from the former one count as
+delivered there. If it is restored to before they came, nobody else may bring them.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, and_, select
+
+from deferred.batches.ledger import original
+from deferred.catalog import deferred_transaction, delivery
+from deferred.queues.queue import list_queues
+from groups.group import find_by_id
+from groups.redirect import BY_ANOTHER_WAY, known_there
+from groups.relay import duplicate_watch
+from groups.relay.duplicate_watch import DuplicateWatch
+from sites import identity
+from sites.site import autocommit
+
+
+def reopen(origin: Connection, target: Connection, name: str) -> None:
+    """Have transactions sent that came to a destination by another way, and are gone.
+
+    Only those that the destination watches for: if the former master still sends one
+    on, it is left out. Both connections must be outside a transaction; commits.
+
+    Parameters:
+        name: the destination.
+    """
+    settled = select(delivery.c.xid).where(_by_another_way(name))
+    with autocommit(origin):
+        me = identity.read(origin).name
+        any_settled = origin.scalar(select(settled.exists()))
+        watches = duplicate_watch.list_watches(origin) if any_settled else []
+    mine = [watch for watch in watches if watch.origin == me]
+    if mine:
+        duplicate_watch.watch_for(target, mine)
+    for watch in mine:
+        with target.begin(), origin.begin():
+            _reopen(origin, target, name, watch)
+
+
+def _reopen(
+    origin: Connection, target: Connection, name: str, watch: DuplicateWatch
+) -> None:
+    group = find_by_id(target, watch.group_id)
+    tables = group.tables if group else ()
+    queues = [one for one in list_queues(origin, name) if one.target in tables]
+    if not queues:
+        return
+    taken = duplicate_watch.taken(watch)
+    made = deferred_transaction.c
+    lost = select(made.xid).where(
+        original(made.xid) >= watch.first_no,
+        original(made.xid) < watch.end_no,
+        sa.not_(known_there(origin, target, taken, queues)),
+    )
+    origin.execute(
+        sa.update(delivery)
+        .where(_by_another_way(name), delivery.c.xid.in_(lost))
+        .values(batch=None, delivered_at=None)
+    )
+
+
+def _by_another_way(name: str) -> sa.ColumnElement[bool]:
+    return and_(delivery.c.destination == name, delivery.c.batch == BY_ANOTHER_WAY)
