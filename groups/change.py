@@ -149,6 +149,8 @@ def refuse_parked(
 ) -> None:
     """Make sure that no error queue has changes of a group: a retry sends them on.
 
+    Calls of procedures count too, as in `waiting_calls`.
+
     Parameters:
         of: look only at the error queue of this master.
 
@@ -162,7 +164,7 @@ def refuse_parked(
             parked = error_queue.of_table(connection, table)
             if parked:
                 raise GroupBusy(
-                    f"{parked} transactions with changes of {table} wait in the error"
+                    f"{parked} transactions that may change {table} wait in the error"
                     f" queue of {master}.",
                     master=master,
                     transactions=parked,

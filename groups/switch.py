@@ -195,7 +195,10 @@ def _parked(given: Switch) -> str | None:
             for table in sorted({one.master for one in given.members}):
                 count = error_queue.of_table(connection, table)
                 if count:
-                    return f"{count} transactions of {table} are parked at {name}"
+                    return (
+                        f"{count} transactions are parked at {name} that may change"
+                        f" {table}"
+                    )
     return None
 
 

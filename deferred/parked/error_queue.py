@@ -232,10 +232,16 @@ def count_failed(connection: Connection, sender_id: uuid.UUID) -> int:
 
 
 def of_table(connection: Connection, table: QualifiedName) -> int:
-    """How many parked transactions change a table."""
+    """How many parked transactions may change a table.
+
+    Those that call procedures count too, because these may change any table here.
+    """
     call = error_call.c
-    counted = select(func.count(call.error_id.distinct())).where(
+    changing = select(call.error_id).where(
         call.target_schema == table.schema, call.target_table == table.name
+    )
+    counted = select(func.count()).where(
+        or_(error_transaction.c.id.in_(changing), _calls_procedures())
     )
     return connection.scalar(counted) or 0
 

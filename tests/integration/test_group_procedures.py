@@ -1,17 +1,27 @@
 """Calls between masters of a group: each has what a procedure changes, once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 import deferred
 import groups
+import masters
+import snapshots
 from groups.differences import differences
+from groups.errors import GroupBusy
 from groups.group import TargetType
 from sites import Directory
 from tests.fix_worlds import prepared_once
-from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
-from tests.linked_table import rows, run
+from tests.grouped import (
+    GROUP,
+    assert_masters_equal,
+    found_group,
+    push_all,
+    push_among,
+)
+from tests.linked_table import ORDERS, rows, run
+from tests.stories import refresh
 
 MORE = """
 CREATE PROCEDURE public.more() LANGUAGE sql
@@ -143,3 +153,44 @@ def test_decision_about_a_call_alone_lists_all_tables(
         assert ("orders", None) in {
             (one.table, one.rows) for one in differences(lax, tables=tables)
         }
+
+
+@pytest.fixture
+def half_run(make_sites: Callable[..., Directory]) -> Directory:
+    """A call of hq ran there and waits, parked, at lax; jfk has a snapshot of lax."""
+    sites = make_sites("hq", "lax", "bos", "jfk")
+    found_group(sites, "hq", "lax")
+    for name in ("hq", "lax"):
+        masters.create_snapshot_log(sites[name], "orders")
+        run(sites[name], MORE)
+    deferred.allow_procedure(sites["hq"], "more")
+    run(sites["hq"], "INSERT INTO orders (id, qty) VALUES (1, 10)")
+    push_among(sites, "hq", "lax")
+    snapshots.create(sites["jfk"], "orders", master="lax", updatable=True)
+    refresh(sites["jfk"], "orders")
+    with sites["hq"].begin() as connection:
+        deferred.call(connection, "more", destinations=["lax"], here=True)
+    push_among(sites, "hq", "lax")
+    assert len(deferred.list_errors(sites["lax"])) == 1
+    return sites
+
+
+def test_no_master_joins_while_a_call_is_parked(half_run: Directory) -> None:
+    """The copy would lack what it does, and no master sends that on."""
+    hq, lax, bos = (half_run[name] for name in ("hq", "lax", "bos"))
+    run(bos, f"CREATE TABLE orders ({ORDERS})")
+    with pytest.raises(GroupBusy, match="1 transactions that may change orders wait"):
+        groups.join_master(hq, GROUP, "bos", source="lax")
+    deferred.allow_procedure(lax, "more")
+    assert [one.applied for one in deferred.retry_errors(lax)] == [True]
+    groups.join_master(hq, GROUP, "bos", source="lax")
+    assert quantities(half_run) == [11]
+
+
+def test_masters_are_not_level_while_a_call_is_parked(half_run: Directory) -> None:
+    """The new master has what it did in no log that the snapshot reads."""
+    jfk = half_run["jfk"]
+    report = groups.switch_master(jfk, "orders", to="hq")
+    assert report.why == "1 transactions are parked at lax that may change orders"
+    snapshots.refresh(jfk, "orders")
+    assert rows(jfk)[0][2] == rows(half_run["hq"])[0][2] == 11
