@@ -22,6 +22,7 @@ from deferred.errors import BothDestinations, PushRunning, TargetColumnsMoved
 from deferred.parked import error_queue
 from deferred.pushing.push import destinations
 from deferred.queues import refresh_coverage
+from groups.differences import differences
 from groups.pushes import push, push_everywhere
 from groups.redirect import Redirected
 from groups.switch_commit import Start, commit, start
@@ -168,7 +169,7 @@ def _level(given: Switch) -> str | None:
         refresh(given.site, given.group.name)
         _bring_rest(given)
         push_everywhere(given.site, given.replicated.names)
-        return _parked(given)
+        return _parked(given) or _listed(given)
     except TargetColumnsMoved:
         raise
     except SnaptideError as error:
@@ -199,6 +200,16 @@ def _parked(given: Switch) -> str | None:
                         f"{count} transactions are parked at {name} that may change"
                         f" {table}"
                     )
+    return None
+
+
+def _listed(given: Switch) -> str | None:
+    """Which rows some master has listed as different, and they still are."""
+    tables = {str(one.master) for one in given.members}
+    for name in given.replicated.names:
+        for one in differences(given.site.peer(name), given.replicated.name):
+            if one.table in tables:
+                return f"rows of {one.table} may differ at {name}: {one.why}"
     return None
 
 
