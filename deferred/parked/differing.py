@@ -18,9 +18,9 @@ from sqlalchemy import Connection, Uuid, and_, func, literal, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
 from deferred.error_catalog import differing_row, error_call, error_procedure
-from masters.apply.alone import staged_keys
 from masters.catalog import group_schema
 from sites import QualifiedName
+from sites.key_objects import staged_keys
 from sites.staged import Staged
 
 #: If a transaction has more rows than this, its tables are listed instead of the rows;

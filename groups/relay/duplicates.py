@@ -18,8 +18,8 @@ from deferred.catalog import duplicate_watch
 from deferred.catalog import queue as queue_catalog
 from deferred.parked import differing
 from groups.catalog import applied_transaction
-from masters.apply.alone import staged_keys
 from sites import QualifiedName
+from sites.key_objects import staged_keys
 from sites.position import STRETCH
 from sites.staged import UPDATES, Staged, selected
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Subquery, Text, func, select
-from sqlalchemy.dialects.postgresql import JSONB, array
+from sqlalchemy import Connection, Subquery, select
 
 from masters.apply.answers import Settled
 from masters.apply.images import chosen
@@ -22,7 +21,8 @@ from masters.apply.reached import Path
 from masters.apply.reference_record import Cause
 from masters.rules.table_rules import TableRules
 from sites import QualifiedName
-from sites.staged import MOVE, Staged
+from sites.key_objects import key_object, staged_keys
+from sites.staged import Staged
 from sites.table import describe
 
 #: Called with a table, a function that makes the query for the keys of rows there, and
@@ -75,26 +75,13 @@ class Alone:
             self.tell(path.whole, partial(_reached_keys, connection, path), None)
 
 
-def staged_keys(staged: Staged, mine: ColumnElement[bool]) -> Subquery:
-    """The keys that some staged changes find and give, as a `Tell` gets them."""
-    old = select(_key({name: staged.key(name) for name in staged.identity}))
-    new = select(_key({name: staged.new(name) for name in staged.identity}))
-    return sa.union(old.where(mine), new.where(mine, staged.kind(MOVE))).subquery()
-
-
 def _reached_keys(connection: Connection, path: Path) -> Subquery:
     key = describe(connection, path.whole).key
     before = {name: path.rows.c[name] for name in key}
     after = {name: path.given.get(name, path.rows.c[name]) for name in key}
     return sa.union(
         *(
-            select(_key(values)).select_from(path.joined).where(*path.others)
+            select(key_object(values)).select_from(path.joined).where(*path.others)
             for values in (before, after)
         )
     ).subquery()
-
-
-def _key(values: dict[str, ColumnElement[Any]]) -> ColumnElement[Any]:
-    names = sa.literal([*values], sa.ARRAY(Text))
-    texts = array([sa.cast(value, Text) for value in values.values()])
-    return func.jsonb_object(names, texts, type_=JSONB).label("key")
