@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
 from deferred.batches.ledger import original
-from deferred.catalog import deferred_transaction, delivery
+from deferred.catalog import deferred_transaction, delivery, procedure_call
 from deferred.queues.queue import Queue
 from sites import position
 from sites.position import STRETCH
@@ -50,6 +50,12 @@ def went_elsewhere(
         delivery.c.destination.in_(sorted(others)),
     )
     return bool(connection.scalar(select(found)))
+
+
+def has_called(connection: Connection, destination: str) -> bool:
+    """Whether the site has a call of a procedure that was made for a destination."""
+    called = sa.literal(destination) == func.any(procedure_call.c.destinations)
+    return bool(connection.scalar(select(sa.exists().where(called))))
 
 
 def transactions(queues: Sequence[Queue]) -> sa.CompoundSelect[Any]:

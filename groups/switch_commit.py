@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from deferred.batches import marker, reconcile
 from deferred.batches.marker import Marker
+from deferred.parked import differing
 from deferred.queues import target_columns
 from groups import queued, redirect
 from groups.queued import Numbers
@@ -83,10 +84,28 @@ def _watch(
         return None
     redirect.refuse_shared(origin, given.queues, given.new.name)
     watch = _duplicate_watch(given, origin, numbers)
+    _list_called(given, origin, there)
     origin.rollback()
     duplicate_watch.watch_for(there, [watch])
     faults.point("switch.after_watch")
     return watch
+
+
+def _list_called(given: Switch, origin: Connection, there: Connection) -> None:
+    """List all tables as different if the former master has run procedures.
+
+    Such calls are not sent again, so what they changed is lost with it. If it comes
+    back, it leaves out what it sends on of a transaction that has come from the site.
+    """
+    former = given.group.master
+    if not queued.has_called(origin, former):
+        return
+    why = (
+        f"{given.site.name} called procedures at {former}, which did not answer when"
+        f" {given.group.name} was switched: their changes may be missing here."
+    )
+    with there.begin():
+        differing.note_all(there, why)
 
 
 def _duplicate_watch(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import pytest
+from sqlalchemy import URL
 
 import deferred
 import groups
@@ -19,6 +20,7 @@ from tests.grouped import (
     found_group,
     push_all,
     push_among,
+    without,
 )
 from tests.linked_table import ORDERS, rows, run
 from tests.stories import refresh
@@ -194,3 +196,31 @@ def test_masters_are_not_level_while_a_call_is_parked(half_run: Directory) -> No
     assert report.why == "1 transactions are parked at lax that may change orders"
     snapshots.refresh(jfk, "orders")
     assert rows(jfk)[0][2] == rows(half_run["hq"])[0][2] == 11
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_switch_lists_what_a_lost_master_may_have_changed_by_procedures(
+    chain: Directory, make_sites: Callable[..., Directory]
+) -> None:
+    """A call is not sent again: it was made for that master, which has run it."""
+    with Directory({**urls(chain), **urls(make_sites("jfk"))}) as sites:
+        hq, jfk = sites["hq"], sites["jfk"]
+        for name in ("hq", "lax"):
+            masters.create_snapshot_log(sites[name], "orders")
+        snapshots.create(jfk, "orders", master="hq", updatable=True)
+        refresh(jfk, "orders")
+        with jfk.begin() as connection:
+            connection.exec_driver_sql("UPDATE orders SET name = 'x' WHERE id = 1")
+            deferred.call(connection, "more", destinations=["hq"])
+        assert deferred.push(jfk).errors == 0
+        with without(sites, "hq") as left:
+            groups.switch_master(left["jfk"], "orders", to="lax")
+            push_among(left, "jfk", "lax", "bos")
+        [told] = differences(sites["lax"])
+        assert (told.table, told.key) == ("orders", None)
+        assert "procedures" in told.why
+        assert rows(hq) != rows(sites["lax"])
+
+
+def urls(sites: Directory) -> dict[str, URL]:
+    return {one.name: one.url for one in sites.values()}
