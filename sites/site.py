@@ -199,6 +199,7 @@ class Site:
         *,
         for_programs: bool = False,
         plans_once: bool = True,
+        resets: bool = True,
         **options: Any,
     ) -> Engine:
         """Another pool of connections to this site, with our settings.
@@ -209,6 +210,8 @@ class Site:
             plans_once: whether the server plans `prepared.planned_once` statements only
                 once. Must be False in sessions that prepare other statements by name:
                 at a rollback the driver makes the server forget all of them.
+            resets: whether a commit ends what users' triggers have set for the session;
+                it does not in sessions of programs.
             options: options of SQLAlchemy's `create_engine`.
         """
         engine = create_engine(
@@ -230,7 +233,7 @@ class Site:
                 "tcp_user_timeout": 60_000,
             },
         )
-        if not for_programs:
+        if resets and not for_programs:
             pooling.reset_at_commit(engine)
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "checkout", self._refuse_old)

@@ -61,12 +61,14 @@ def engine(master: Site) -> Engine:
         made = master.new_engine(
             isolation_level="AUTOCOMMIT",
             plans_once=False,
+            # They have a class of connections of their own.
+            resets=False,
             # Lines that are used again belong to a connection to a site; before one is
             # given up, its transaction is rolled back if possible.
             poolclass=NullPool,
             pool_reset_on_return=None,
         )
-        event.listen(made, "do_connect", _connect, insert=True)
+        event.listen(made, "do_connect", _connect)
         return made
 
     return master.pool("master_connections", make)
