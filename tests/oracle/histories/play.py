@@ -80,4 +80,4 @@ _MAKERS: dict[str, Callable[[Setting], World | GroupWorld | PeersWorld]] = {
     "group": _group,
     "peers": _peers,
 }
-GAME = Game(name="histories", make=_make, shapes=shapes.ALL, each=60)
+GAME = Game(name="histories", make=_make, shapes=shapes.ALL, each=100)
