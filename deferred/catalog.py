@@ -137,6 +137,9 @@ destination = Table(
     # Calls up to this place are purged: they cannot be pushed again.
     Column("purged_batch", BigInteger, nullable=False, server_default=text("0")),
     Column("purged_order", BigInteger, nullable=False, server_default=text("0")),
+    # The last transaction, by its first id, of those purged that came there by another
+    # way and are in no batch; NULL if there are none.
+    Column("purged_settled", BigInteger),
     # Transactions that this position has not seen are in no window yet.
     Column("window_end", PgSnapshot, nullable=False),
     Column("batch_no", BigInteger, nullable=False, server_default=text("0")),

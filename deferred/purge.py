@@ -177,6 +177,7 @@ def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
 
 def _note_purged(connection: Connection, name: str, gone: sa.Select[Any]) -> None:
     """Note the last of these places, whose calls cannot be pushed again."""
+    _note_settled(connection, name, gone)
     last = connection.execute(
         select(delivery.c.batch, delivery.c.order_no)
         .where(
@@ -197,6 +198,20 @@ def _note_purged(connection: Connection, name: str, gone: sa.Select[Any]) -> Non
             place < sa.tuple_(sa.literal(last.batch), sa.literal(last.order_no)),
         )
         .values(purged_batch=last.batch, purged_order=last.order_no)
+    )
+
+
+def _note_settled(connection: Connection, name: str, gone: sa.Select[Any]) -> None:
+    """Note the last of those that came there by another way: they are in no batch."""
+    number = func.max(ledger.original(delivery.c.xid))
+    last = select(number).where(
+        delivery.c.destination == name, delivery.c.xid.in_(gone), delivery.c.batch < 0
+    )
+    place = destination.c.purged_settled
+    connection.execute(
+        sa.update(destination)
+        .where(destination.c.name == name)
+        .values(purged_settled=func.greatest(place, last.scalar_subquery()))
     )
 
 

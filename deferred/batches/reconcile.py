@@ -229,6 +229,7 @@ def reconcile(
         ).one()
         queues = list_queues(origin, name)
         _refuse_gap(origin, row, at, floor)
+        groups_there.refuse_gap(origin, target, row)
         known = _take_ledger(origin, target, sender_id, at)
         _settle(origin, row, at, floor, known)
         _move_back(origin, queues, at)
@@ -263,6 +264,7 @@ def check(
         ).one_or_none()
         if row is not None:
             _refuse_gap(origin, row, at, floor)
+            relay.at(target).refuse_gap(origin, target, row)
 
 
 def accept_gap(connection: Connection, name: str) -> None:
@@ -270,7 +272,7 @@ def accept_gap(connection: Connection, name: str) -> None:
     connection.execute(
         update(destination)
         .where(destination.c.name == name)
-        .values(purged_batch=0, purged_order=0)
+        .values(purged_batch=0, purged_order=0, purged_settled=None)
     )
 
 

@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
-from typing import cast
+from typing import Any, cast
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, Row, select
 
 from deferred.batches.batch import Batch, QueuedTransaction
 from deferred.batches.sender import Sender
@@ -145,6 +145,16 @@ class Relay:
         self, origin: Connection, target: Connection, sender_id: uuid.UUID, name: str
     ) -> None:
         """Let a destination watch for what a restored origin may send on again."""
+
+    def refuse_gap(self, origin: Connection, target: Connection, row: Row[Any]) -> None:
+        """Make sure that a destination has what came by another way and is purged.
+
+        Parameters:
+            row: the origin's row of the destination.
+
+        Raises:
+            PastRetention: it was restored to before that.
+        """
 
 
 NO_GROUP = Relay()

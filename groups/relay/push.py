@@ -47,6 +47,7 @@ class PushRelay(Relay):
     """What several masters add to a push; see the base class for each method."""
 
     admit = staticmethod(duplicates.drop_already_applied)
+    refuse_gap = staticmethod(settled.refuse_gap)
 
     def restored(
         self, origin: Connection, target: Connection, sender_id: uuid.UUID, name: str

@@ -1,21 +1,27 @@
 """Sending again what a restored master had got from another one, which may be gone.
 
 After a switch, transactions that the new master had from the former one count as
-delivered there. If it is restored to before they came, nobody else may bring them.
+delivered there. If it is restored to before they came, nobody else may bring them:
+they are sent again, or, if they are purged, said to be lost.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, Row, and_, select
 
 from deferred.batches.ledger import original
-from deferred.catalog import deferred_transaction, delivery
+from deferred.catalog import deferred_transaction, delivery, push_marker
+from deferred.errors import PastRetention
 from deferred.queues.queue import list_queues
+from groups.catalog import applied_transaction
 from groups.group import find_by_id
 from groups.redirect import BY_ANOTHER_WAY, known_there
 from groups.relay import duplicate_watch
 from groups.relay.duplicate_watch import DuplicateWatch
+from groups.relay.ledger import EACH, HAS_COME, NOTED
 from sites import identity
 from sites.site import autocommit
 
@@ -61,6 +67,45 @@ def _reopen(
         sa.update(delivery)
         .where(_by_another_way(name), delivery.c.xid.in_(lost))
         .values(batch=None, delivered_at=None)
+    )
+
+
+def refuse_gap(origin: Connection, target: Connection, row: Row[Any]) -> None:
+    """Make sure that a destination has what came by another way and is purged here.
+
+    What it has not, nobody may bring again. Writes nothing.
+
+    Parameters:
+        row: of the destination.
+
+    Raises:
+        PastRetention: it was restored to before that came.
+    """
+    number, me = row.purged_settled, identity.read(origin).name
+    if number is None or not any(
+        watch.origin == me and watch.first_no <= number < watch.end_no
+        for watch in duplicate_watch.list_watches(origin)
+    ):
+        return
+    if not target.scalar(select(_has_come(me, number))):
+        raise PastRetention(
+            f"{row.name} was restored to before it got changes of this site through "
+            "another master. This site no longer keeps them.",
+            destination=row.name,
+        )
+
+
+def _has_come(site: str, number: int) -> sa.ColumnElement[bool]:
+    """Whether a transaction of a site has come to a master, by whatever way."""
+    noted, sender = applied_transaction.c, push_marker.c.origin
+    in_batch = select(EACH.c.transaction).select_from(NOTED)
+    return sa.or_(
+        sa.exists().where(noted.origin == site, noted.transaction == number),
+        in_batch.where(
+            HAS_COME,
+            sa.func.coalesce(EACH.c.origin, sender) == site,
+            EACH.c.transaction == number,
+        ).exists(),
     )
 
 

@@ -1,5 +1,9 @@
 """A master to which snapshots were switched is restored, and the former one is away."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+
 import pytest
 from sqlalchemy.exc import OperationalError
 from tenacity import retry, retry_if_exception_type, stop_after_delay
@@ -8,8 +12,10 @@ import deferred
 import groups
 import masters
 import snapshots
+from deferred.errors import PastRetention
 from masters import rules
 from sites import Directory
+from snaptide import doctor
 from snaptide.repair import repair
 from tests.fix_db import Clone
 from tests.fix_worlds import prepared_once
@@ -56,20 +62,34 @@ def quantities(sites: Directory, *names: str) -> list[object]:
     return [rows(sites[name])[0][2] for name in names]
 
 
+@retry(retry=retry_if_exception_type(OperationalError), stop=stop_after_delay(90))
+def back_up(world: Directory, clone: Clone) -> str:
+    """A copy of lax as it is now."""
+    name = urls_of(world)["lax"].rpartition("/")[2]
+    world.close()
+    return clone(name, "lax")
+
+
+@contextmanager
+def restored(urls: Mapping[str, str], backup: str) -> Iterator[Directory]:
+    """All sites, lax as it was, when nobody can reach hq."""
+    sites = Directory({**urls, "lax": backup})
+    try:
+        with without(sites, "hq") as left:
+            repair(left["lax"])
+            yield left
+    finally:
+        sites.close()
+
+
 def test_what_it_had_from_the_former_master_is_sent_again(
     world: Directory, clone: Clone
 ) -> None:
     """It counts as delivered there, but the backup is older, and nobody else has it."""
     urls = urls_of(world)
-
-    @retry(retry=retry_if_exception_type(OperationalError), stop=stop_after_delay(90))
-    def copy(url: str) -> str:
-        world.close()
-        return clone(url.rpartition("/")[2], "lax")
-
     run(world["jfk"], ADD.format(1))
     push_all(world)
-    backup = copy(urls["lax"])
+    backup = back_up(world, clone)
     run(world["jfk"], ADD.format(10))
     push_all(world)
     with without(world, "hq") as left:
@@ -77,18 +97,43 @@ def test_what_it_had_from_the_former_master_is_sent_again(
         run(left["jfk"], ADD.format(100))
         push_among(left, "jfk", "lax", "bos")
         assert quantities(left, "lax", "bos") == [111, 111]
-    restored = Directory(urls | {"lax": backup})
-    try:
-        with without(restored, "hq") as left:
-            repair(left["lax"])
-            run(left["jfk"], ADD.format(1000))
-            push_among(left, "jfk", "lax", "bos")
-            assert quantities(left, "lax", "bos") == [1111, 1111]
-            assert deferred.list_errors(left["lax"]) == []
-            snapshots.refresh(left["jfk"], "orders")
-            assert quantities(left, "jfk") == [1111]
-        push_all(restored)
-        [row] = assert_masters_equal(restored, *MASTERS)
+    with restored(urls, backup) as left:
+        run(left["jfk"], ADD.format(1000))
+        push_among(left, "jfk", "lax", "bos")
+        assert quantities(left, "lax", "bos") == [1111, 1111]
+        assert deferred.list_errors(left["lax"]) == []
+        snapshots.refresh(left["jfk"], "orders")
+        assert quantities(left, "jfk") == [1111]
+    with Directory({**urls, "lax": backup}) as all_of_them:
+        push_all(all_of_them)
+        [row] = assert_masters_equal(all_of_them, *MASTERS)
         assert row[2] == 1111
-    finally:
-        restored.close()
+
+
+@pytest.mark.parametrize("in_backup", [True, False])
+def test_what_is_purged_is_said_to_be_lost(
+    world: Directory, clone: Clone, in_backup: bool
+) -> None:
+    """Unless the backup has it: the switch came later."""
+    urls = urls_of(world)
+    run(world["jfk"], ADD.format(1))
+    push_all(world)
+    backup = back_up(world, clone)
+    run(world["jfk"], ADD.format(10))
+    push_all(world)
+    if in_backup:
+        backup = back_up(world, clone)
+    with without(world, "hq") as left:
+        assert groups.switch_master(left["jfk"], "orders", to="lax").settled == 2
+        assert deferred.purge(left["jfk"], retention=timedelta()).transactions == 2
+    with restored(urls, backup) as left:
+        jfk = left["jfk"]
+        run(jfk, ADD.format(100))
+        if not in_backup:
+            with pytest.raises(PastRetention, match="through another master"):
+                deferred.push(jfk)
+            [found] = [one for one in doctor.check_site(jfk) if one.subject == "queue"]
+            assert "--repair" in found.todo
+            assert len(repair(jfk).reasons) == 1
+        deferred.push(jfk)
+        assert quantities(left, "lax") == [111 if in_backup else 101]
