@@ -15,7 +15,7 @@ from sqlalchemy import Connection, TableClause, and_, func, not_, select
 from deferred.batches import ledger, work
 from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
 from deferred.catalog import queue as queue_catalog
-from deferred.queues.queue import Queue, call_numbers, list_queues
+from deferred.queues.queue import Queue, call_numbers, list_queues, undelivered_calls
 from deferred.queues.refresh_coverage import beyond, waiting_since_before
 from sites import Site, faults, identity
 
@@ -45,10 +45,11 @@ def purge(
     """Remove calls that are delivered, covered by a refresh, and past retention.
 
     (Oracle8: DBMS_DEFER_SYS.PURGE.) Calls that no refresh has covered are kept until
-    `fold_after`; then only their keys are kept, with batch and order, so that the next
-    refresh still settles them. While a call waits that was made before the last
-    refresh, those delivered to its destination stay: it may mean a row that one of them
-    made and the destination parked, and after a switch the new master has to know that.
+    `fold_after`, and until none waits for their destination; then only their keys are
+    kept, with batch and order, so that the next refresh still settles them. While a
+    call waits that was made before the last refresh, those delivered to its destination
+    stay: it may mean a row that one of them made and the destination parked, and after
+    a switch the new master has to know that.
 
     As a destination, the site deletes ledger entries of batches that are older than any
     backup that is restored (`deferred.batches.ledger.RETENTION`), and drops unused work
@@ -63,8 +64,9 @@ def purge(
         calls = folded = 0
         every = list_queues(connection)
         tables, awaited = _by_table(every), waiting_since_before(connection, every)
+        foldable = _foldable(connection, every)
         for queues in tables:
-            if queues[0].extra_table is not None:
+            if queues[0] in foldable:
                 folded += _fold(connection, queues[0], fold_after)
             faults.point("queue_purge.after_fold")
             calls += _purge_calls(connection, queues, awaited, retention)
@@ -151,6 +153,17 @@ def _done(queue: Queue, retention: timedelta) -> sa.Select[Any]:
         return done  # no refresh reads a group's table by its queue
     covered = select(queue_catalog).where(queue_catalog.c.id == queue.id).subquery()
     return done.where(not_(beyond(covered.c.covered_batch, covered.c.covered_order)))
+
+
+def _foldable(connection: Connection, queues: Sequence[Queue]) -> list[Queue]:
+    """Queues of snapshots to destinations for which no call of a snapshot waits.
+
+    One that waits may mean a row that an older call made and the destination parked:
+    until a refresh covers that, the site shows the row.
+    """
+    mine = [queue for queue in queues if queue.extra_table is not None]
+    waiting = {one.destination for one in mine if undelivered_calls(connection, one)}
+    return [queue for queue in mine if queue.destination not in waiting]
 
 
 def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
