@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -43,11 +43,16 @@ _EXACT = {
     "timestamp with time zone",
 }
 
+#: Bytes of their values.
+_INTEGERS = {"smallint": 2, "integer": 4, "bigint": 8}
+
 #: Values of these types can be equal although they are printed in different ways.
 _HASHED = {"interval", "jsonb"}
 
 _DIGITS = re.compile(r"^numeric\(\d+,(-?\d+)\)")
 _MOST_DIGITS = 1000
+#: Types whose values all have their length.
+_PADDED = re.compile(r"^(character|bit)\((\d+)\)(.*)")
 _LENGTH = re.compile(r"^(character varying|bit varying)\(\d+\)")
 
 
@@ -113,6 +118,17 @@ class Column:
         """
         widest = _DIGITS.sub(rf"numeric({_MOST_DIGITS},\1)", self.recorded)
         return NativeType(_LENGTH.sub(r"\1", widest), self.equality)
+
+    def as_large_as(self, other: Column) -> Column:
+        """The column, or one that also has room for the values of another.
+
+        Values of all other types are staged without their length anyway.
+        """
+        mine, its = _room(self.recorded), _room(other.recorded)
+        if mine[0] != its[0] or mine[1] >= its[1]:
+            return self
+        kind = other.recorded
+        return replace(self, type=kind, plain=kind, recorded=kind, size=other.size)
 
     def same_as(
         self, left: ColumnElement[Any], right: ColumnElement[Any]
@@ -250,6 +266,12 @@ class Table:
         """The columns of the primary key, in its order; empty if there is none."""
         return next((u.columns for u in self.uniques if u.primary), ())
 
+    def as_large_as(self, other: Table) -> Table:
+        """The table with each column `as_large_as` the other's of the same name."""
+        there = {column.name: column for column in other.columns}
+        columns = (c.as_large_as(there.get(c.name, c)) for c in self.columns)
+        return replace(self, columns=tuple(columns))
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns."""
@@ -339,6 +361,14 @@ def describe(connection: Connection, table: QualifiedName) -> Table:
         uniques=tuple(Unique(**row) for row in _rows(found.uniques)),
         foreign_keys=tuple(ForeignKey(**row) for row in _rows(found.foreign_keys)),
     )
+
+
+def _room(kind: str) -> tuple[str, int]:
+    """What kind of values a type has, and how large they may be; 0 for most."""
+    if kind in _INTEGERS:
+        return "integer", _INTEGERS[kind]
+    found = _PADDED.match(kind)
+    return (found[1] + found[3], int(found[2])) if found else (kind, 0)
 
 
 @cache

@@ -19,7 +19,6 @@ from sites.table import Table
 from sites.types import NativeType
 from sites.values import printed
 from snapshots.keys import Keys, as_rows
-from snapshots.snapshot import key_types
 from snapshots.window import Member, changed_keys
 
 if TYPE_CHECKING:
@@ -43,7 +42,8 @@ WHOLE: Part = (0, 1)
 
 def schema(member: Member) -> pa.Schema:
     """The Arrow schema of a member's images."""
-    return arrow.schema(member.base.column(name).type for name in member.carried)
+    common = member.common
+    return arrow.schema(common.column(name).type for name in member.carried)
 
 
 def layout(member: Member) -> Layout:
@@ -111,7 +111,7 @@ def present_of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Sele
 
 
 def _wanted(member: Member, table: Table, wanted: Keys, *, once: bool) -> sa.FromClause:
-    rows = as_rows(wanted, key_types(table, member.snapshot.identity_columns))
+    rows = as_rows(wanted, member.key_types(table))
     return select(*rows.c).distinct().subquery("once") if once else rows
 
 
@@ -169,7 +169,7 @@ def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
 
 
 def _images(member: Member, rows: sa.FromClause) -> list[sa.ColumnElement[Any]]:
-    return carried(member.base, member.carried, rows)
+    return carried(member.common, member.carried, rows)
 
 
 def carried(
@@ -191,5 +191,5 @@ def _carried(
 ) -> sa.ColumnElement[Any]:
     column = base.column(name)
     if arrow.carrier(column.type) == "native":
-        return sa.type_coerce(value, NativeType(column.type))
+        return sa.cast(value, column.staged_type)
     return printed(sa.type_coerce(value, NativeType(column.recorded)))

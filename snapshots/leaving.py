@@ -21,7 +21,6 @@ from snapshots.keys import Keys
 from snapshots.parents import Parent
 from snapshots.reports import Cause
 from snapshots.side import FEW, Side, Sides
-from snapshots.snapshot import key_types
 from snapshots.stage import Stage
 from snapshots.window import Member
 from snaptide_imports import lazily
@@ -104,7 +103,7 @@ def _still_there(
         for m, name in enumerate(one.columns)
     ]
     rows = select(*columns).subquery("here")
-    keys_wanted = keys.as_rows(wanted, key_types(member.master, identity))
+    keys_wanted = keys.as_rows(wanted, member.key_types(member.master))
     pairs = list(enumerate(keys_wanted.c))
     texts: list[Any] = [cast(key, Text).label(key.name) for _, key in pairs]
     texts += [cast(c, Text).label(c.name) for c in [*rows.c][len(identity) :]]

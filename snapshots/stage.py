@@ -17,9 +17,10 @@ from sites import arrow, ddl, names, wide
 from sites.catalog import SCHEMA
 from sites.ddl import NewColumn
 from sites.names import QualifiedName
+from sites.table import Table
 from sites.types import NativeType
 from snapshots.errors import StageLost
-from snapshots.snapshot import Snapshot, key_types
+from snapshots.snapshot import Snapshot
 from snapshots.window import Member
 
 
@@ -51,14 +52,15 @@ def create(connection: Connection, member: Member) -> QualifiedName:
     """
     name = _name("stage$_", member.snapshot)
     wide.drop(connection, name)
-    kinds = {f"c{n}": _type(member, c) for n, c in enumerate(member.carried, 1)}
+    common = member.common
+    kinds = {f"c{n}": _type(common, c) for n, c in enumerate(member.carried, 1)}
     ends = [sa.Column("op", sa.Text), sa.Column("attempt", sa.Text)]
     table = sa.Table(
         name.name, sa.MetaData(), *ends, schema=name.schema, prefixes=["UNLOGGED"]
     )
     images = [sa.Column(column, NativeType(kind)) for column, kind in kinds.items()]
     sizes = [
-        wide.ANY_SIZE if kind == "text" else member.base.column(column).size
+        wide.ANY_SIZE if kind == "text" else common.column(column).size
         for kind, column in zip(kinds.values(), member.carried, strict=True)
     ]
     wide.create(connection, table, images, wide=wide.fill_more(sizes))
@@ -68,7 +70,7 @@ def create(connection: Connection, member: Member) -> QualifiedName:
 def create_keys(connection: Connection, member: Member) -> TableClause:
     """Create the table of a window's keys, where executors can see it."""
     name, keys = _name("keys$_", member.snapshot), member.snapshot.key_names
-    kinds = key_types(member.base, member.snapshot.identity_columns)
+    kinds = member.key_types(member.base)
     ddl.drop_table(connection, name)
     columns = [NewColumn(name=k, type=t.name) for k, t in zip(keys, kinds, strict=True)]
     ddl.create_table(connection, name, columns, unlogged=True)
@@ -104,8 +106,8 @@ def _name(prefix: str, snapshot: Snapshot) -> QualifiedName:
     return QualifiedName(SCHEMA, names.derived(prefix, snapshot.qualified))
 
 
-def _type(member: Member, column: str) -> str:
-    kind = member.base.column(column).type
+def _type(table: Table, column: str) -> str:
+    kind = table.column(column).type
     if arrow.carrier(kind) == "text" or kind.startswith("character varying"):
         return "text"
     return kind

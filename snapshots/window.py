@@ -29,6 +29,7 @@ from sites.names import QualifiedName
 from sites.ranges import Leaf, Range
 from sites.subqueries import Subquery
 from sites.table import Table, describe
+from sites.types import NativeType
 from snapshots import fitting, parents, rewrites, shared
 from snapshots.errors import (
     ColumnGone,
@@ -93,6 +94,19 @@ class Member:
     def states(self) -> dict[str, str]:
         """The state of each column of the master table, by name."""
         return {column.name: column.state for column in self.master.columns}
+
+    @property
+    def common(self) -> Table:
+        """The base table, with columns that are large enough for the master's values.
+
+        So both sides are read and staged, until it is known whose row does not fit.
+        """
+        return self.base.as_large_as(self.master)
+
+    def key_types(self, table: Table) -> list[NativeType]:
+        """The types in which keys of either side are looked up in a table of one."""
+        large = table.as_large_as(self.base).as_large_as(self.master)
+        return key_types(large, self.snapshot.identity_columns)
 
     @property
     def carried(self) -> tuple[str, ...]:

@@ -14,13 +14,12 @@ from sites import arrow, ddl, transport
 from sites.ddl import NewColumn
 from sites.names import numbered
 from sites.staged import Staged, selected
-from sites.table import Table
+from sites.table import Column, Table
 from sites.types import NativeType
 from sites.values import from_text
 from snapshots import stage
 from snapshots.keys import as_rows, chunks
 from snapshots.reports import Cause
-from snapshots.snapshot import key_types
 from snapshots.stage import Stage
 from snapshots.window import Member
 
@@ -155,16 +154,21 @@ def create(
 
 def _values(member: Member) -> list[NewColumn]:
     """The columns for the row's values."""
-    carried = [member.base.column(name) for name in member.carried]
+    carried = _carried(member)
     return [
         NewColumn(name=n, type=column.staged_type.name, collation=column.collation)
         for n, column in zip(numbered("n", carried), carried, strict=True)
     ]
 
 
+def _carried(member: Member) -> list[Column]:
+    common = member.common
+    return [common.column(name) for name in member.carried]
+
+
 def _source(name: str, member: Member) -> TableClause:
     """The work table for use in statements."""
-    carried = [member.base.column(name) for name in member.carried]
+    carried = _carried(member)
     return sa.table(
         name,
         # As text it would have no statistics.
@@ -212,8 +216,8 @@ def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> No
 def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:
     table = stage.rows_of(work.member, staged)
     values = [
-        from_text(table.c[f"c{n}"], work.member.base.column(c).recorded)
-        for n, c in enumerate(work.member.carried, 1)
+        from_text(table.c[f"c{n}"], column.recorded)
+        for n, column in enumerate(_carried(work.member), 1)
     ]
     kind = sa.cast(table.c.op, NativeType('"char"'))
     rows = select(kind, *values).where(table.c.attempt.in_(staged.attempts))
@@ -228,9 +232,9 @@ def mark_leaving(connection: Connection, work: Work, wanted: pa.Table) -> None:
     Parameters:
         wanted: their keys, and as a last column what each of them leaves with, or "".
     """
-    kinds = key_types(work.member.base, work.member.snapshot.identity_columns)
+    member = work.member
     for some in chunks(wanted):
-        rows = as_rows(some, [*kinds, NativeType("text")])
+        rows = as_rows(some, [*member.key_types(member.base), NativeType("text")])
         *keys, cause = rows.c
         same = [mine == key for mine, key in zip(work.keys, keys, strict=True)]
         statement = update(work.table).where(work.table.c.kind == "D", *same)

@@ -23,7 +23,6 @@ from sites.staged import selected
 from snapshots import frozen, keys, window
 from snapshots.check.moments import Moments
 from snapshots.check.report import Kind, Reason
-from snapshots.snapshot import key_types
 from snapshots.window import FAST, Member
 
 if TYPE_CHECKING:
@@ -127,8 +126,8 @@ def _held(extra: Sequence[str], *, leaves: bool) -> Explained | None:
 def _facts(held: Moments, member: Member, found: pa.Table) -> _Facts:
     names = list(member.snapshot.key_names)
     wanted = found.select(names)
-    at_site = keys.numbered(wanted, key_types(member.base, _identity(member)))
-    at_master = keys.numbered(wanted, key_types(member.master, _identity(member)))
+    at_site = keys.numbered(wanted, member.key_types(member.base))
+    at_master = keys.numbered(wanted, member.key_types(member.master))
     calls = _calls(held, member, at_site)
     kinds = found.column("kind").to_pylist()
     proven = member.method == FAST

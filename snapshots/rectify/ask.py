@@ -7,7 +7,7 @@ from sqlalchemy import Connection, literal, select
 
 from snapshots.check.reasons import RECTIFY
 from snapshots.keys import Keys, as_rows, chunks
-from snapshots.snapshot import Snapshot, key_types
+from snapshots.snapshot import Snapshot
 from snapshots.window import Member
 
 
@@ -18,7 +18,7 @@ def ask(connection: Connection, member: Member, wanted: Keys) -> None:
     """
     snapshot = member.snapshot
     extra, names = snapshot.extra(), snapshot.key_names
-    kinds = key_types(member.base, snapshot.identity_columns)
+    kinds = member.key_types(member.base)
     for some in chunks(wanted):
         rows = select(*as_rows(some, kinds).c).distinct().subquery("asked")
         there = sa.exists().where(

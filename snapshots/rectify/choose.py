@@ -18,7 +18,6 @@ from snapshots.rectify.errors import NoCommitTimes
 from snapshots.rectify.found import Found
 from snapshots.rectify.report import Extra, Missing, Reference, Take
 from snapshots.side import Side
-from snapshots.snapshot import key_types
 from snapshots.window import Member
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def _times(side: Side, member: Member, table: Table, rows: pa.Table) -> dict[int
         return {}
     identity = member.snapshot.identity_columns
     names = member.snapshot.key_names
-    wanted = keys.numbered(rows.select(list(names)), key_types(table, identity))
+    wanted = keys.numbered(rows.select(list(names)), member.key_types(table))
     source = _with_xmin(table)
     columns = dict(zip(names, identity, strict=True))
     same = keys.same(names, wanted, lambda name: source.c[columns[name]])

@@ -26,7 +26,7 @@ from snapshots.check.moments import Moments
 from snapshots.check.reasons import RECTIFY
 from snapshots.keys import Keys, as_rows, chunks
 from snapshots.rectify.errors import CannotSend
-from snapshots.snapshot import Snapshot, key_types
+from snapshots.snapshot import Snapshot
 from snapshots.window import Member
 
 #: Fewer rows than this travel as values of a statement.
@@ -119,7 +119,7 @@ def _stage(
 ) -> _Rows:
     rows = _tables(connection, member, number)
     keys = member.snapshot.key_names
-    kinds = key_types(rows.base, member.snapshot.identity_columns)
+    kinds = member.key_types(rows.base)
     for some in chunks(wanted):
         # One row may be there in two spellings of its key.
         given = select(*as_rows(some, kinds).c).distinct()
@@ -147,7 +147,7 @@ def _tables(connection: Connection, member: Member, number: int) -> _Rows:
     identity = member.snapshot.identity_columns
     collations = [base.column(name).collation for name in identity]
     keys = member.snapshot.key_names
-    typed = zip(keys, key_types(base, identity), collations, strict=True)
+    typed = zip(keys, member.key_types(base), collations, strict=True)
     wanted = [
         NewColumn(name="no", type="bigint GENERATED ALWAYS AS IDENTITY"),
         NewColumn(name="here", type="boolean", default="false"),
@@ -177,7 +177,7 @@ def _table(connection: Connection, name: str, columns: list[NewColumn]) -> Table
 def _at_master(member: Member, calls: Queue, wanted: Keys) -> sa.Select[Any]:
     """The rows of the master table with these keys, also outside the subset."""
     table, identity = member.master.sql(), member.snapshot.identity_columns
-    keys = select(*as_rows(wanted, key_types(member.master, identity)).c).distinct()
+    keys = select(*as_rows(wanted, member.key_types(member.master)).c).distinct()
     given = keys.subquery("wanted")
     same = [table.c[name] == key for name, key in zip(identity, given.c, strict=True)]
     return select(*(table.c[name] for name in calls.columns)).join_from(

@@ -6,6 +6,7 @@ import deferred
 import snapshots
 from sites import Directory
 from snapshots import comparison
+from snapshots.check.report import Reason
 from snapshots.errors import ColumnChanged
 from tests.fix_sites import log
 from tests.linked_table import run
@@ -91,6 +92,54 @@ def test_row_that_does_not_fit_is_held_back_and_named(
     [(said,)] = run(jfk, "SELECT last_error FROM snaptide.refresh_group")
     assert why in str(said)
     run(hq, "UPDATE public.t SET v = 'abd' WHERE id = 1")
+    refresh(jfk, "t")
+    assert_equal_to_master(jfk)
+
+
+@pytest.mark.parametrize("most", [comparison.SMALL_WINDOW, 0])
+@pytest.mark.parametrize(
+    ("kind", "other", "value"),
+    [
+        ("smallint", "int", "100000"),
+        ("int", "bigint", "5000000000"),
+        ("public.small", "bigint", "5000000000"),
+        ("numeric(6,2)", "numeric(9,2)", "1234567.89"),
+        ("numeric(3)", "int", "100000"),
+        ("char(3)", "char(9)", "'abcdef'"),
+        ("bit(3)", "bit(5)", "B'10101'"),
+    ],
+)
+def test_row_whose_type_is_too_small_is_held_back_and_named(
+    sites: Directory,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    kind: str,
+    other: str,
+    value: str,
+) -> None:
+    """The other rows come, by a fast refresh and by a complete one."""
+    monkeypatch.setattr(comparison, "SMALL_WINDOW", most)
+    hq, jfk = sites["hq"], sites["jfk"]
+    for site in (hq, jfk):
+        run(site, "CREATE DOMAIN public.small AS smallint")
+    _sites(sites, kind, "NULL")
+    run(hq, f"ALTER TABLE public.t ALTER v TYPE {other}")
+    run(
+        hq,
+        f"UPDATE public.t SET v = {value}",
+        f"INSERT INTO public.t VALUES (2, {value}), (3, NULL)",
+    )
+    for method, inserted in (("f", 1), ("c", 0)):
+        done = refresh(jfk, "t", method=method)["t"]
+        assert (done.inserted, done.updated, done.held_back) == (inserted, 0, 2)
+        [(why, rows)] = done.refused.items()
+        assert why.startswith("v: ")
+        assert rows == 2
+    assert run(jfk, "TABLE public.t ORDER BY id") == [(1, None), (3, None)]
+    report = snapshots.check(jfk, "t")
+    [table] = report.snapshots
+    assert {one.reason for one in table.differences} == {Reason.REFUSED}
+    run(hq, "UPDATE public.t SET v = NULL")
     refresh(jfk, "t")
     assert_equal_to_master(jfk)
 
