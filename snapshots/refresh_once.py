@@ -24,6 +24,7 @@ from snapshots import (
     comparison,
     difference,
     enrolment,
+    extra_keys,
     first_load,
     former,
     idle,
@@ -94,6 +95,7 @@ def refresh_once(
         seen = _window(master, site, task, registered)
         _link_batches(task, seen, master)
         site.rollback()
+        extra_keys.make_room(task.site, seen.members)
         faults.point("refresh.after_window")
         sides = Sides(
             master=Side(site=task.master, at=master), site=Side(site=task.site, at=site)

@@ -9,7 +9,7 @@ from snapshots import comparison
 from snapshots.check.report import Reason
 from snapshots.errors import ColumnChanged
 from tests.fix_sites import log
-from tests.linked_table import run
+from tests.linked_table import application, run
 from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -142,6 +142,79 @@ def test_row_whose_type_is_too_small_is_held_back_and_named(
     run(hq, "UPDATE public.t SET v = NULL")
     refresh(jfk, "t")
     assert_equal_to_master(jfk)
+
+
+def _with_long_keys(sites: Directory, kind: str, other: str, key: str) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        f"CREATE TABLE public.t (id {kind} PRIMARY KEY, v int)",
+        "INSERT INTO public.t VALUES ('1', 1), ('2', 2)",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    run(hq, f"ALTER TABLE public.t ALTER id TYPE {other}")
+    run(
+        hq,
+        f"INSERT INTO public.t VALUES ('{key}', 3), ('4', 4)",
+        "UPDATE public.t SET v = 7 WHERE id = '1'",
+        "DELETE FROM public.t WHERE id = '2'",
+    )
+
+
+@pytest.mark.parametrize("most", [comparison.SMALL_WINDOW, 0])
+@pytest.mark.parametrize(
+    ("kind", "other", "key"),
+    [
+        ("int", "bigint", "5000000000"),
+        ("varchar(3)", "varchar(9)", "abcdef"),
+        ("numeric(3)", "numeric(9)", "123456"),
+        ("char(3)", "char(9)", "abcdef"),
+    ],
+)
+def test_key_that_does_not_fit_is_held_back_and_listed(
+    sites: Directory,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    kind: str,
+    other: str,
+    key: str,
+) -> None:
+    """The next refreshes look at it again, until it is gone."""
+    monkeypatch.setattr(comparison, "SMALL_WINDOW", most)
+    hq, jfk = sites["hq"], sites["jfk"]
+    _with_long_keys(sites, kind, other, key)
+    for method, expected in (("f", (1, 1, 1, 1)), ("f", (0, 0, 0, 1))):
+        done = refresh(jfk, "t", method=method)["t"]
+        counts = (done.inserted, done.updated, done.deleted, done.held_back)
+        assert counts == expected
+        [row] = snapshots.list_held(jfk, "t").rows
+        assert (row.key[0].strip(), row.by) == (key, "refused")
+        assert str(row.why).startswith("id: ")
+    report = snapshots.check(jfk, "t")
+    [table] = report.snapshots
+    assert {one.reason for one in table.differences} == {Reason.REFUSED}
+    run(jfk, "UPDATE public.t SET v = 8 WHERE id = '1'")
+    assert deferred.push(jfk, "hq").errors == 0
+    run(hq, f"DELETE FROM public.t WHERE id = '{key}'")
+    refresh(jfk, "t")
+    assert snapshots.list_held(jfk, "t").total == 0
+    here, there = (run(s, "SELECT id::text, v FROM public.t") for s in (jfk, hq))
+    assert sorted(here) == sorted(there) == [("1", 8), ("4", 4)]
+
+
+def test_nobody_waits_until_there_is_room_for_long_keys(sites: Directory) -> None:
+    """A user who has extra keys in an open transaction stops no row that fits."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    _with_long_keys(sites, "int", "bigint", "5")
+    with application(jfk) as user:
+        user.execute('LOCK TABLE snaptide."extra$_t" IN ROW EXCLUSIVE MODE')
+        done = refresh(jfk, "t")["t"]
+        assert (done.inserted, done.updated, done.deleted) == (2, 1, 1)
+    run(hq, "INSERT INTO public.t VALUES (5000000000, 5)")
+    assert refresh(jfk, "t")["t"].held_back == 1
+    assert snapshots.list_held(jfk, "t").rows[0].key == ("5000000000",)
 
 
 def test_queue_keeps_what_became_longer(sites: Directory) -> None:
