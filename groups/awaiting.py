@@ -2,7 +2,7 @@
 
 What was decided at a master may have overruled a change that it has queued before. The
 other masters may get that change later; if they have the row that it starts from, they
-apply it without a conflict. So may a master that has parked a change.
+apply it without a conflict. So may a master that has parked a change, or a procedure.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Text, and_, cast, exists, or_, select
 
 from deferred.catalog import delivery
-from deferred.error_catalog import error_call
-from deferred.queues.queue import Queue, delivery_of
+from deferred.error_catalog import error_call, error_procedure
+from deferred.queues.queue import Queue, delivery_of, undelivered_procedures
 from deferred.row_history.events import Wanted
 from groups import table_queue
 from sites import QualifiedName
@@ -28,20 +28,27 @@ def on_its_way(
 ) -> bool:
     """Whether a master has yet to send a change that starts from a row as it is now.
 
+    Calls of procedures count too, because these may change any row there.
+
     Parameters:
         wanted: the row; None is any row of the table.
     """
     queues = table_queue.found(connection, table)
     base = describe(connection, table) if queues else None
     return base is not None and any(
-        connection.scalar(select(_unsent(queue, base, wanted))) for queue in queues
+        connection.scalar(select(_unsent(queue, base, wanted)))
+        or undelivered_procedures(connection, queue.destination)
+        for queue in queues
     )
 
 
 def is_parked(
     connections: Iterable[Connection], table: QualifiedName, wanted: Wanted | None
 ) -> bool:
-    """Whether a change of a row, or of any, is in an error queue of some masters."""
+    """Whether a change of a row, or of any, is in an error queue of some masters.
+
+    Calls of procedures count too, because these may change any row there.
+    """
     call = error_call.c
     mine: ColumnElement[bool] = and_(
         call.target_schema == table.schema, call.target_table == table.name
@@ -49,7 +56,7 @@ def is_parked(
     if wanted is not None:
         images = (call.old_values, call.new_values)
         mine = and_(mine, or_(*(wanted.found_in(image) for image in images)))
-    found = select(exists().where(mine))
+    found = select(or_(exists().where(mine), exists(error_procedure.c.error_id)))
     return any(connection.scalar(found) for connection in connections)
 
 

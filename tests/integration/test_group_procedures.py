@@ -42,12 +42,17 @@ def chain(sites: Directory) -> None:
     push_all(sites)
 
 
+def full_mesh(sites: Directory) -> None:
+    """Have each master exchange changes with each other."""
+    groups.suspend(sites["hq"], GROUP)
+    groups.set_paths(sites["hq"], GROUP, groups.full_mesh)
+    groups.resume(sites["hq"], GROUP)
+
+
 @pytest.fixture(params=["chain", "full mesh"])
 def three(chain: Directory, request: pytest.FixtureRequest) -> Directory:
     if request.param == "full mesh":
-        groups.suspend(chain["hq"], GROUP)
-        groups.set_paths(chain["hq"], GROUP, groups.full_mesh)
-        groups.resume(chain["hq"], GROUP)
+        full_mesh(chain)
     return chain
 
 
@@ -104,9 +109,7 @@ def test_own_rows_and_a_call_cannot_take_different_paths(chain: Directory) -> No
 
 
 def test_rows_that_go_no_further_may_be_beside_a_call(chain: Directory) -> None:
-    groups.suspend(chain["hq"], GROUP)
-    groups.set_paths(chain["hq"], GROUP, groups.full_mesh)
-    groups.resume(chain["hq"], GROUP)
+    full_mesh(chain)
     statement = "UPDATE orders SET qty = 15; INSERT INTO orders (id, qty) VALUES (2, 5)"
     call(chain, to=["lax"], statement=statement)
     assert quantities(chain) == [16, 6]
@@ -155,6 +158,45 @@ def test_decision_about_a_call_alone_lists_all_tables(
         assert ("orders", None) in {
             (one.table, one.rows) for one in differences(lax, tables=tables)
         }
+
+
+def test_tables_stay_listed_while_a_call_is_parked(chain: Directory) -> None:
+    """All masters are equal, until the one where it waits runs it after all."""
+    full_mesh(chain)
+    hq, lax, bos = (chain[name] for name in ("hq", "lax", "bos"))
+    for name in ("lax", "bos"):
+        deferred.revoke_procedure(chain[name], "more")
+    call(chain, here=True)
+    deferred.delete_errors(lax)
+    run(
+        hq,
+        "ALTER TABLE orders DISABLE TRIGGER USER",
+        "UPDATE orders SET qty = 10",
+        "ALTER TABLE orders ENABLE TRIGGER USER",
+    )
+    assert differences(lax, tables=True) == []
+    deferred.allow_procedure(bos, "more")
+    assert [one.applied for one in deferred.retry_errors(bos)] == [True]
+    push_all(chain)
+    assert rows(hq) != rows(bos)
+    found = differences(lax, tables=True)
+    assert [(one.table, one.rows) for one in found] == [("orders", None)]
+
+
+def test_tables_stay_listed_while_a_call_is_on_its_way(chain: Directory) -> None:
+    """All masters are equal, until the others run what ran here before."""
+    full_mesh(chain)
+    lax = chain["lax"]
+    deferred.revoke_procedure(lax, "more")
+    call(chain, here=True)
+    deferred.delete_errors(lax)
+    deferred.allow_procedure(lax, "more")
+    with lax.begin() as connection:
+        deferred.call(connection, "more", here=True)
+    assert differences(lax, tables=True) == []
+    push_all(chain)
+    found = differences(lax, tables=True)
+    assert [(one.table, one.rows) for one in found] == [("orders", None)]
 
 
 @pytest.fixture
