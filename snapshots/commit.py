@@ -14,14 +14,14 @@ from sqlalchemy.exc import DBAPIError
 from deferred import sqlstate
 from deferred.queues.queue import Queue, list_queues
 from sites import faults, outdated, traces
-from snapshots import first_load, merge, withdraw, work
+from snapshots import first_load, kept, merge, withdraw, work
 from snapshots.comparison import Compared
 from snapshots.definition import Definition, define
 from snapshots.errors import CannotMerge, UsersInTheWay
 from snapshots.merge import Merged
 from snapshots.refresh_notes import Done
 from snapshots.task import Task
-from snapshots.window import LOAD, Window
+from snapshots.window import LOAD, Window, site_keys
 
 
 @traces.span("merge")
@@ -60,6 +60,9 @@ def _commit(
         queues = _queues(connection)
         merged = _write(connection, task, seen, compared, queues)
         for found in compared:
+            if kept.keeps(found.member):
+                back = site_keys(found.member.snapshot)
+                kept.release(connection, found.member, back)
             merge.clear(connection, found.member, seen, here)
         for member in new:
             definition = definitions[member.snapshot.key]

@@ -7,13 +7,13 @@ into the condition is an ordinary row again, and is no longer among them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Text, and_, cast, func, literal, select
+from sqlalchemy import Connection, Select, Text, cast, exists, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY, array, insert
 
 from deferred.parked import image
@@ -25,6 +25,7 @@ from sites.types import PgSnapshot
 from snapshots import snapshot
 from snapshots.catalog import kept_row
 from snapshots.policy import Leaving
+from snapshots.window import Member
 from snapshots.work import Rows, Work
 
 
@@ -97,9 +98,9 @@ def forget(connection: Connection, key: str) -> None:
     connection.execute(sa.delete(kept_row).where(kept_row.c.snapshot == key))
 
 
-def keeps(changes: Work) -> bool:
+def keeps(member: Member) -> bool:
     """Whether rows that leave a snapshot are kept."""
-    return changes.member.snapshot.leaving == Leaving.KEEP
+    return member.snapshot.leaving == Leaving.KEEP
 
 
 def keep(changes: Work, connection: Connection, rows: Rows) -> list[int]:
@@ -110,7 +111,7 @@ def keep(changes: Work, connection: Connection, rows: Rows) -> list[int]:
     copies = (
         select(
             literal(changes.member.snapshot.key),
-            _key(changes),
+            _printed(changes.keys),
             image.as_json(names, [base.c[name] for name in names]),
             func.coalesce(table.c.cause, "its own change, or another condition"),
             cast(literal(changes.position), PgSnapshot()),
@@ -130,25 +131,33 @@ def keep(changes: Work, connection: Connection, rows: Rows) -> list[int]:
     return []
 
 
-def release(connection: Connection, changes: Work) -> None:
-    """Forget the kept rows that a refresh has inserted again."""
-    table, member = changes.table, changes.member
-    came = and_(table.c.kind == "I", changes.free)
-    same = [kept_row.c.key == _key(changes)]
-    if not all(map(changes.is_exact, changes.staged.identity)):
+def release(connection: Connection, member: Member, came: Select[Any]) -> None:
+    """Forget the kept rows that are in the snapshot again.
+
+    Parameters:
+        came: keys (k1, k2, ...) of rows that may be there now and were not before.
+    """
+    base, names = member.base.sql(), member.snapshot.identity_columns
+    rows = came.subquery("came")
+    pairs = [
+        (rows.c[key], base.c[name], member.base.column(name))
+        for key, name in zip(member.snapshot.key_names, names, strict=True)
+    ]
+    if all(column.exact for _, _, column in pairs):
+        same = [kept_row.c.key == _printed(key for key, _, _ in pairs)]
+    else:
         # Equal keys may be printed in several ways.
         same = [
-            cast(kept_row.c.key[n], member.base.column(name).staged_type) == key
-            for n, (name, key) in enumerate(
-                zip(changes.staged.identity, changes.keys, strict=True), 1
-            )
+            cast(kept_row.c.key[n], column.staged_type) == key
+            for n, (key, _, column) in enumerate(pairs, 1)
         ]
+    there = exists().where(*(value == key for key, value, _ in pairs))
     connection.execute(
         sa.delete(kept_row).where(
-            kept_row.c.snapshot == member.snapshot.key, came, *same
+            kept_row.c.snapshot == member.snapshot.key, there, *same
         )
     )
 
 
-def _key(changes: Work) -> sa.ColumnElement[Any]:
-    return array([cast(key, Text) for key in changes.keys], type_=ARRAY(Text))
+def _printed(key: Iterable[sa.ColumnElement[Any]]) -> sa.ColumnElement[Any]:
+    return array([cast(part, Text) for part in key], type_=ARRAY(Text))

@@ -141,7 +141,7 @@ def merge(
     merged = {w.member.snapshot.key: _count(connection, w) for w in group}
     for changes in group:
         if merged[changes.member.snapshot.key].inserted:
-            kept.release(connection, changes)
+            kept.release(connection, changes.member, work.inserted(changes))
         if merged[changes.member.snapshot.key].held_back:
             _keep_held(connection, changes)
     return merged

@@ -268,6 +268,14 @@ def count_leaving(connection: Connection, work: Work) -> int:
     return connection.scalar(rows) or 0
 
 
+def inserted(work: Work) -> sa.Select[Any]:
+    """The keys (k1, k2, ...) of rows to insert, whether or not they are held back."""
+    pairs = zip(work.keys, work.member.snapshot.key_names, strict=True)
+    return select(*(key.label(name) for key, name in pairs)).where(
+        work.table.c.kind == "I"
+    )
+
+
 def hold(
     connection: Connection,
     work: Work,

@@ -190,9 +190,9 @@ def _keep(
     busy: Sequence[Work], free: Mapping[QualifiedName, Mapping[str, Rows]]
 ) -> Iterator[_Step]:
     """First of all, while rows that leave have all their values."""
-    for changes in filter(kept.keeps, busy):
+    for changes in busy:
         kinds = free[changes.staged.table.qualified]
-        if "D" in kinds:
+        if "D" in kinds and kept.keeps(changes.member):
             yield _Step(changes, ("D",), kinds["D"], partial(kept.keep, changes))
 
 

@@ -85,6 +85,22 @@ def test_rows_that_leave_are_kept_and_come_back_as_ordinary_rows(hq, jfk):
     assert_equal_to_master(jfk)
 
 
+@pytest.mark.parametrize("gone", [True, False], ids=["deleted", "still there"])
+def test_a_row_that_a_user_inserts_again_is_no_longer_kept(hq, jfk, *, gone):
+    """Both sides have it then, so no refresh inserts it."""
+    run(hq, "UPDATE public.p SET here = false WHERE id IN (2, 3)")
+    refresh(jfk, "g")
+    if gone:
+        run(hq, "DELETE FROM public.c WHERE id = 2")
+    run(jfk, "INSERT INTO public.c VALUES (2.0, 4, 'again', 1)")
+    refresh(jfk, "g")
+    assert [one.key for one in snapshots.list_kept(jfk)] == [("3",)]
+    settle(jfk)
+    back = [] if gone else [("2.0",)]
+    assert [one.key for one in snapshots.list_kept(jfk)] == [*back, ("3",)]
+    assert_equal_to_master(jfk)
+
+
 def test_a_row_with_a_change_of_the_site_is_kept_after_the_answer(hq, jfk):
     run(hq, "UPDATE public.p SET here = false WHERE id = 2")
     run(jfk, "UPDATE public.c SET v = 7 WHERE id = 2")
