@@ -140,7 +140,8 @@ snapshot = Table(
     # the snapshot was: if that has changed, the next refresh compares all rows.
     Column("master_files", ARRAY(BigInteger)),
     Column("master_columns", ARRAY(Text)),
-    # The same for each other table that the condition asks, by name.
+    # The same for each other table that the condition asks, by name; and the functions
+    # that it calls (`snapshots.functions`).
     Column("parents", JSONB(none_as_null=True)),
     # The version of its replication group's schema that the master table had then.
     Column("schema_group", Uuid),

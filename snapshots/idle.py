@@ -26,7 +26,14 @@ from sites.names import QualifiedName
 from sites.prepared import planned_once
 from sites.table import Glance
 from sites.types import PgSnapshot
-from snapshots import parents, refresh_group, refresh_notes, rewrites, snapshot
+from snapshots import (
+    functions,
+    parents,
+    refresh_group,
+    refresh_notes,
+    rewrites,
+    snapshot,
+)
 from snapshots.refresh_notes import Done
 from snapshots.snapshot import Snapshot
 from snapshots.task import Task
@@ -112,7 +119,7 @@ def _if_nothing_came(
 
     None also if they do not reach back, if rows could be purged from them once this
     site's position is known, if the master has not heard of the site for long, or if
-    DDL changed the tables.
+    DDL changed the tables or replaced a function that a condition calls.
     """
     since = str(task.group.position)
     old, now = cast(literal(since), PgSnapshot()), func.pg_current_snapshot()
@@ -132,10 +139,16 @@ def _if_nothing_came(
             select(log.c.xid).where(found).exists()
             for found in (position.since(log.c.xid, since), kept)
         ]
-    found = select(cast(now, sa.Text), marker.SEEN, sa.or_(*reasons))
-    its_id = {"its_id": task.who.site_id}
-    here, at, something = master.execute(found, its_id).one()
-    return None if something else (str(here), marker.seen(at))
+    found = select(
+        cast(now, sa.Text), marker.SEEN, sa.or_(*reasons), functions.DEFINITIONS
+    )
+    wanted = {"its_id": task.who.site_id, **functions.asked(task.members)}
+    here, at, something, called = master.execute(found, wanted).one()
+    if something or any(
+        functions.are_replaced(one, functions.of(one, called)) for one in task.members
+    ):
+        return None
+    return str(here), marker.seen(at)
 
 
 def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:

@@ -37,6 +37,7 @@ from snapshots import (
     catalog,
     detached,
     frozen,
+    functions,
     held_back,
     kept,
     mass_delete,
@@ -326,7 +327,10 @@ def _note(connection: Connection, member: Member, method: str) -> None:
         .values(
             loaded=True,
             **rewrites.seen(member.snapshot, member.states, member.files),
-            parents=parents.facts(member.snapshot, member.parents),
+            parents={
+                **parents.facts(member.snapshot, member.parents),
+                functions.FACT: member.functions,
+            },
             schema_group=None if seen is None else seen.group_id,
             schema_version=None if seen is None else seen.version,
             last_method=method,

@@ -50,7 +50,8 @@ class Snapshot:
     #: files and columns of the master table at that time, see `snapshots.rewrites`
     master_files: tuple[int, ...] | None = None
     master_columns: tuple[str, ...] | None = None
-    #: the same for the other tables that the condition asks (`snapshots.parents`)
+    #: the same for the other tables that the condition asks (`snapshots.parents`), and
+    #: the functions that it calls (`snapshots.functions`)
     parents: Mapping[str, Any] | None = None
     #: the id of the master table's group at that time, and the version of its schema
     schema_group: uuid.UUID | None = None

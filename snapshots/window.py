@@ -30,7 +30,7 @@ from sites.ranges import Leaf, Range
 from sites.subqueries import Subquery
 from sites.table import Table, describe
 from sites.types import NativeType
-from snapshots import fitting, parents, rewrites, shared
+from snapshots import fitting, functions, parents, rewrites, shared
 from snapshots.errors import (
     ColumnGone,
     MasterChanged,
@@ -45,8 +45,15 @@ from snapshots.snapshot import Snapshot, carried, key_types
 
 LOAD, FAST, COMPLETE = "load", "fast", "complete"
 
-#: What a master says of itself and the site when it says who it is; takes `its_id`.
-_FACTS = (position.CURRENT, marker.SEEN, lost_rows.LOST, group_schema.VERSIONS)
+#: What a master says of itself and the site when it says who it is; takes `its_id`,
+#: and the functions that are asked for.
+_FACTS = (
+    position.CURRENT,
+    marker.SEEN,
+    lost_rows.LOST,
+    group_schema.VERSIONS,
+    functions.DEFINITIONS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +66,8 @@ class Member:
     log_table: str | None
     #: the other tables that the condition asks
     parents: Mapping[QualifiedName, Parent]
+    #: the functions that it calls
+    functions: functions.Definitions
     #: load, fast or complete
     method: str
     #: the tables that hold the master's rows now, by oid
@@ -158,7 +167,10 @@ def read(
     """
     # In this moment: a repair may have come since the master was last asked.
     them, row = identity.confirm_and_read(
-        master, group.master, _FACTS, {"its_id": who.site_id}
+        master,
+        group.master,
+        _FACTS,
+        {"its_id": who.site_id, **functions.asked(snapshots)},
     )
     here = row.position
     complete = all(methods.get(s.key) == "c" for s in snapshots)
@@ -180,6 +192,7 @@ def read(
             versions.get(s.master),
             logs.get(s.master),
             {name: seen[name] for name in parents.asked(s)},
+            functions.of(s, row.functions),
         )
         for s in snapshots
     ]
@@ -280,6 +293,7 @@ def _member(
     schema_version: SchemaVersion | None,
     log: Row[Any] | None,
     seen: Mapping[QualifiedName, Parent],
+    called: functions.Definitions,
 ) -> Member:
     logs = {snapshot.master: log} | {
         name: parents.log_for(snapshot, one) for name, one in seen.items()
@@ -300,10 +314,13 @@ def _member(
         log_table=None if log is None else log.log_table,
         method=_method(master, group, snapshot, method.lower(), logs, kept),
         parents=seen,
+        functions=called,
         parts=parts,
         schema_version=schema_version,
     )
-    if member.method == FAST and _is_rewritten(member):
+    if member.method == FAST and (
+        _is_rewritten(member) or functions.are_replaced(snapshot, called)
+    ):
         return replace(member, method=COMPLETE)
     return member
 
