@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal, get_args
 
 from deferred.queues.backlog import Backlog
@@ -89,13 +88,6 @@ def _schedule(
     return samples
 
 
-def seconds_since(status: SiteStatus, moment: datetime | None) -> float:
-    """How long ago something was, by the site's clock; 0 if it never was."""
-    if status.now is None or moment is None:
-        return 0.0
-    return max((status.now - moment).total_seconds(), 0.0)
-
-
 def _states(status: SiteStatus) -> Iterator[Sample]:
     for one in status.backlog:
         has = {state.state for state in one.states}
@@ -110,8 +102,8 @@ def _parked(status: SiteStatus) -> Iterator[Sample]:
 
 def _readers(status: SiteStatus) -> Iterator[Sample]:
     for one in status.readers:
-        if one.refreshed_at is not None:
-            yield (one.site,), seconds_since(status, one.refreshed_at)
+        if (seconds := status.since(one.refreshed_at)) is not None:
+            yield (one.site,), seconds
 
 
 def _counts(
@@ -183,7 +175,7 @@ FIGURES = (
         name="snaptide_queue_oldest_seconds",
         help="Age of the oldest of those transactions; 0 if there is none.",
         labels=("destination",),
-        read=_queue(lambda status, one: seconds_since(status, one.oldest)),
+        read=_queue(lambda status, one: status.since(one.oldest) or 0.0),
     ),
     Figure(
         name="snaptide_delivered_transactions_total",
@@ -196,11 +188,7 @@ FIGURES = (
         name="snaptide_push_age_seconds",
         help="Time since the last push that ended well; none before the first.",
         labels=("destination",),
-        read=_queue(
-            lambda status, one: (
-                seconds_since(status, one.last_push_at) if one.last_push_at else None
-            )
-        ),
+        read=_queue(lambda status, one: status.since(one.last_push_at)),
     ),
     Figure(
         name="snaptide_push_failed",
@@ -225,7 +213,7 @@ FIGURES = (
         help="Age of the oldest of them in the error queue; 0 if it is empty.",
         read=_site(
             lambda status: max(
-                (seconds_since(status, one.oldest) for one in status.parked_for),
+                (status.since(one.oldest) or 0.0 for one in status.parked_for),
                 default=0.0,
             )
         ),

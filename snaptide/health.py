@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from snaptide.status import SiteStatus
 from snaptide.units import duration
@@ -60,7 +60,7 @@ def _of(status: SiteStatus, limits: Limits) -> Iterator[Breach]:
 
 def _queues(status: SiteStatus, limits: Limits) -> Iterator[Breach]:
     for one in status.backlog:
-        waited = _since(status, one.oldest)
+        waited = status.since(one.oldest)
         if _over(waited, limits.lag):
             what = f"A change has waited for {duration(waited)}."
             yield Breach(
@@ -81,12 +81,6 @@ def _groups(status: SiteStatus, limits: Limits) -> Iterator[Breach]:
         if one.age is not None:
             ago = f"Its last refresh was {duration(one.age)} ago."
         yield Breach(site=status.site, kind="lag", subject=one.name, what=ago)
-
-
-def _since(status: SiteStatus, moment: datetime | None) -> float | None:
-    if status.now is None or moment is None:
-        return None
-    return (status.now - moment).total_seconds()
 
 
 def _over(seconds: float | None, limit: timedelta | None) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select
 
 from masters.catalog import snapshot_log
 from sites import Site, position
@@ -29,11 +29,11 @@ class Lag:
     transactions: int
 
 
-def lag_of(connection: Connection, site: Site, group: Row[Any]) -> Lag | None:
+def lag_of(connection: Connection, site: Site, group: Any) -> Lag | None:
     """How far a group is behind; None when its master cannot say.
 
     Parameters:
-        group: a row of the catalog's table, with its position as text in `seen`.
+        group: its name and master, and its position as text in `seen`.
     """
     if group.seen is None:
         return None

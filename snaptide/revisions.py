@@ -6,6 +6,7 @@ takes as long as all that `snaptide status` does.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -13,17 +14,19 @@ from sqlalchemy import Connection
 
 from sites.catalog import SCHEMA
 
-_VERSION = sa.table("alembic_version", sa.column("version_num", sa.Text), schema=SCHEMA)
+#: Has one row: the site's revision.
+VERSION = sa.table("alembic_version", sa.column("version_num", sa.Text), schema=SCHEMA)
 
 
 def of_site(connection: Connection) -> str | None:
     """The revision of the site's schema; None if it has no schema."""
-    there = sa.func.to_regclass(f"{SCHEMA}.{_VERSION.name}", type_=sa.Text)
+    there = sa.func.to_regclass(f"{SCHEMA}.{VERSION.name}", type_=sa.Text)
     if connection.scalar(sa.select(there)) is None:
         return None
-    return connection.scalar(sa.select(_VERSION.c.version_num))
+    return connection.scalar(sa.select(VERSION.c.version_num))
 
 
+@cache
 def head() -> str:
     """The revision that this program needs."""
     return max(known())

@@ -7,45 +7,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection
 
-from deferred import runs, schedules
-from deferred.error_catalog import error_transaction
-from deferred.queues.backlog import Backlog, backlogs
-from masters.analysis.records import resolved_by_method
-from masters.catalog import registered_snapshot
-from masters.numbers.left import Numbers, leased
+from deferred.queues.backlog import Backlog
+from masters.numbers.left import Numbers
 from sites import Site
-from sites.activity import running
-from sites.catalog import activity
 from sites.errors import SnaptideError
-from snapshots import catalog
-from snaptide import revisions, totals
+from sites.site import autocommit
+from snaptide import reading, revisions, totals
 from snaptide.asking import asking
 from snaptide.doctor import different, stopped
 from snaptide.doctor.finding import Finding
 from snaptide.errors import DatabaseError, NotPermitted
 from snaptide.lag import Lag, lag_of
+from snaptide.reading import Reading, Row
 from snaptide.totals import StepTimes
-
-_IN_DOUBT = sa.text(
-    "SELECT count(*) FROM pg_prepared_xacts"
-    " WHERE database = current_database() AND gid LIKE 'snaptide:%'"
-)
-#: As `snapshots.check.saved` finds them; that would import all that a check needs.
-_UNEXPLAINED = sa.text(
-    "SELECT sum((counted ->> 2)::bigint) FROM ("
-    "SELECT DISTINCT ON (snapshot) counts FROM snaptide.check_snapshot"
-    " ORDER BY snapshot, run_id DESC) AS last, jsonb_array_elements(counts) AS counted"
-    " WHERE counted ->> 1 = 'unexplained'"
-)
-_LOG_BYTES = sa.text(
-    "SELECT sum(pg_total_relation_size(part.relid)) FROM snaptide.snapshot_log AS log,"
-    " pg_partition_tree(to_regclass(format('snaptide.%I', log.log_table))) AS part"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +107,8 @@ class SiteStatus:
     #: the revision that this program needs
     head: str | None = None
     now: datetime | None = None
+    #: how long the site took to say it
+    seconds: float = 0.0
     backlog: tuple[Backlog, ...] = ()
     groups: tuple[GroupStatus, ...] = ()
     #: transactions in this site's own error queue
@@ -154,6 +133,24 @@ class SiteStatus:
     #: work that has stopped and should run; `snaptide doctor` reports it, too
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def queued(self) -> int:
+        """How many transactions wait, for whichever destination."""
+        return sum(one.transactions for one in self.backlog)
+
+    @property
+    def waited(self) -> float | None:
+        """How long the oldest change has waited that no destination has answered."""
+        return self.since(
+            min((q.oldest for q in self.backlog if q.oldest), default=None)
+        )
+
+    def since(self, moment: datetime | None) -> float | None:
+        """Seconds since a moment, by the site's clock; None if it never was."""
+        if self.now is None or moment is None:
+            return None
+        return max((self.now - moment).total_seconds(), 0.0)
+
 
 def status(sites: Sequence[Site], *, alone: bool = False) -> list[SiteStatus]:
     """Ask all sites at once, so that a site that is away does not delay the others.
@@ -175,44 +172,64 @@ def status_of(site: Site, *, alone: bool = False) -> SiteStatus:
             groups is then unknown, and masters are not compared.
     """
     try:
-        with asking(site) as connection:
-            return _status(connection, site, alone)
+        return _asked(site, alone)
     except (NotPermitted, DatabaseError) as error:
         return SiteStatus(site=site.name, reachable=True, error=error.message)
     except SnaptideError as error:
         return SiteStatus(site=site.name, reachable=False, error=error.message)
 
 
-def _status(connection: Connection, site: Site, alone: bool) -> SiteStatus:
-    revision, head = revisions.of_site(connection), revisions.head()
-    if revision != head:
-        error = _other_schema(revision)
-        return SiteStatus(
-            site=site.name, reachable=True, error=error, revision=revision, head=head
-        )
-    now = connection.execute(select(func.now())).scalar_one()
-    parked = tuple(_parked(connection))
+def _asked(site: Site, alone: bool) -> SiteStatus:
+    head = revisions.head()
+    try:
+        with asking(site) as connection, autocommit(connection):
+            found = reading.read(connection)
+            if found.revision == head:
+                return _status(connection, site, found, alone)
+            revision = found.revision
+    except DatabaseError:
+        with asking(site) as connection:
+            revision = revisions.of_site(connection)
+        if revision == head:
+            raise
     return SiteStatus(
         site=site.name,
         reachable=True,
+        error=_other_schema(revision),
         revision=revision,
         head=head,
-        now=now,
-        backlog=tuple(backlogs(connection)),
-        groups=tuple(_groups(connection, site, now, alone)),
+    )
+
+
+def _status(
+    connection: Connection, site: Site, found: Reading, alone: bool
+) -> SiteStatus:
+    parked = tuple(Parked(**vars(row)) for row in found.parked)
+    return SiteStatus(
+        site=site.name,
+        reachable=True,
+        revision=found.revision,
+        head=found.revision,
+        now=found.now,
+        seconds=found.seconds,
+        backlog=tuple(found.backlog),
+        groups=tuple(_groups(connection, site, found, alone)),
         parked=sum(one.transactions for one in parked),
         parked_for=parked,
-        in_doubt=connection.scalar(_IN_DOUBT) or 0,
-        log_bytes=int(connection.scalar(_LOG_BYTES) or 0),
-        readers=tuple(_readers(connection)),
-        unexplained=int(connection.scalar(_UNEXPLAINED) or 0),
-        delivered=totals.delivered(connection),
-        resolved=resolved_by_method(connection),
-        schedules=tuple(_schedules(connection, now)),
-        activities=tuple(_activities(connection)),
-        numbers=tuple(leased(connection)),
+        in_doubt=found.in_doubt,
+        log_bytes=found.log_bytes,
+        readers=tuple(
+            Reader(site=row.site_name, refreshed_at=row.refreshed_at)
+            for row in found.readers
+        ),
+        unexplained=found.unexplained,
+        delivered={row.name: row.delivered for row in found.brought},
+        resolved=found.resolved,
+        schedules=tuple(_schedules(found)),
+        activities=tuple(map(_activity, found.activities)),
+        numbers=tuple(found.numbers),
         findings=(
-            *stopped.check(connection, site.name),
+            *stopped.check(found, site.name),
             *(() if alone else different.check(site, tables=False)),
         ),
     )
@@ -227,106 +244,56 @@ def _other_schema(revision: str | None) -> str:
 
 
 def _groups(
-    connection: Connection, site: Site, now: datetime, alone: bool
-) -> list[GroupStatus]:
-    group, snapshot = catalog.refresh_group, catalog.snapshot
-    members = (
-        select(func.count())
-        .where(snapshot.c.refresh_group == group.c.name)
-        .scalar_subquery()
-    )
-    wanted: sa.Select[Any] = select(
-        *(group.c[name] for name in _OF_GROUP),
-        sa.cast(group.c.position, sa.Text).label("seen"),
-        members.label("snapshots"),
-    )
-    rows = connection.execute(wanted.order_by(group.c.name)).all()
-    steps = totals.step_times(connection)
-    return [
-        _group(connection, site, row, now, alone, steps.get(row.name, ()))
-        for row in rows
-    ]
-
-
-#: By what was done with rows, the column that counts them.
-_ROWS = {
-    "inserted": "rows_inserted",
-    "updated": "rows_updated",
-    "deleted": "rows_deleted",
-    "held_back": "rows_held_back",
-}
-_OF_GROUP = (
-    *("name", "master", "refreshed_at", "last_error", "held_back"),
-    *_ROWS.values(),
-)
-
-
-def _group(
-    connection: Connection,
-    site: Site,
-    row: Row[Any],
-    now: datetime,
-    alone: bool,
-    steps: tuple[StepTimes, ...],
-) -> GroupStatus:
-    age = (now - row.refreshed_at).total_seconds() if row.refreshed_at else None
-    return GroupStatus(
-        name=row.name,
-        master=row.master,
-        snapshots=row.snapshots,
-        refreshed_at=row.refreshed_at,
-        age=age,
-        last_error=row.last_error,
-        held_back=row.held_back,
-        rows={kind: getattr(row, column) for kind, column in _ROWS.items()},
-        steps=steps,
-        lag=None if alone else lag_of(connection, site, row),
-    )
-
-
-def _parked(connection: Connection) -> Iterator[Parked]:
-    at = error_transaction.c
-    counted = select(
-        at.reason,
-        func.count().label("transactions"),
-        func.min(at.parked_at).label("oldest"),
-    )
-    for row in connection.execute(counted.group_by(at.reason).order_by(at.reason)):
-        yield Parked(**row._mapping)
-
-
-def _readers(connection: Connection) -> Iterator[Reader]:
-    at = registered_snapshot.c
-    wanted = select(at.site_name, func.min(at.refreshed_at).label("refreshed_at"))
-    for row in connection.execute(wanted.group_by(at.site_name).order_by(at.site_name)):
-        yield Reader(site=row.site_name, refreshed_at=row.refreshed_at)
-
-
-def _schedules(connection: Connection, now: datetime) -> Iterator[ScheduleStatus]:
-    late = {(o.kind, o.subject): o.since for o in runs.overdue(connection)}
-    for found in schedules.all_of(connection):
-        since = late.get((found.kind, found.subject), now)
-        yield ScheduleStatus(
-            kind=found.kind,
-            subject=found.subject,
-            interval=found.interval,
-            next_at=found.next_at,
-            disabled=found.disabled,
-            overdue=(now - since).total_seconds(),
-            last_error=found.last_error,
+    connection: Connection, site: Site, found: Reading, alone: bool
+) -> Iterator[GroupStatus]:
+    steps = totals.step_times(found.step_times)
+    for row in found.refresh_groups:
+        yield GroupStatus(
+            name=row.name,
+            master=row.master,
+            snapshots=row.snapshots,
+            refreshed_at=row.refreshed_at,
+            age=_age(row, found.now),
+            last_error=row.last_error,
+            held_back=row.held_back,
+            rows={kind: getattr(row, f"rows_{kind}") for kind in _WRITTEN},
+            steps=steps.get(row.name, ()),
+            lag=None if alone else lag_of(connection, site, row),
         )
 
 
-def _activities(connection: Connection) -> list[Activity]:
-    told = ("kind", "subject", "done", "total", "unit", "started_at", "rate")
-    columns = [activity.c[name] for name in told]
-    rows = connection.execute(select(*columns).where(running()).order_by("started_at"))
-    return [_activity(row) for row in rows]
+#: What refreshes do with rows.
+_WRITTEN = ("inserted", "updated", "deleted", "held_back")
 
 
-def _activity(row: Row[Any]) -> Activity:
+def _age(row: Row, now: datetime) -> float | None:
+    if row.refreshed_at is None:
+        return None
+    since: float = max((now - row.refreshed_at).total_seconds(), 0.0)
+    return since
+
+
+def _schedules(found: Reading) -> Iterator[ScheduleStatus]:
+    late = {(one.kind, one.subject): one.since for one in found.overdue}
+    for row in found.schedules:
+        since = late.get((row.kind, row.subject), found.now)
+        yield ScheduleStatus(
+            kind=row.kind,
+            subject=row.subject,
+            interval=row.interval,
+            next_at=row.next_at,
+            disabled=row.disabled,
+            overdue=(found.now - since).total_seconds(),
+            last_error=row.last_error,
+        )
+
+
+def _activity(row: Row) -> Activity:
     rest = None if row.total is None else max(row.total - row.done, 0)
     known = rest is not None and row.rate
+    told = ("kind", "subject", "done", "total", "unit", "started_at", "rate")
     return Activity(
-        **row._mapping, rest=rest, remaining=rest / row.rate if known else None
+        **{name: getattr(row, name) for name in told},
+        rest=rest,
+        remaining=rest / row.rate if known else None,
     )

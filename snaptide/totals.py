@@ -1,19 +1,12 @@
-"""Counts that only grow: what all pushes, refreshes and rules of a site have done.
-
-They are kept where a push, refresh or purge writes anyway, so they outlive purges.
-"""
+"""How long the steps of all refreshes of a group took: counts that only grow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any
 
-from sqlalchemy import Connection, select
-
-from deferred.catalog import destination
-from snapshots.catalog import refresh_step
 from snapshots.refresh_notes import LIMITS
 from snapshots.steps import STEPS
 
@@ -29,19 +22,14 @@ class StepTimes:
     seconds: float
 
 
-def delivered(connection: Connection) -> dict[str, int]:
-    """By destination, how many transactions pushes have brought there."""
-    at = destination.c
-    rows = connection.execute(select(at.name, at.delivered).order_by(at.name))
-    return {row.name: row.delivered for row in rows}
+def step_times(rows: Sequence[Any]) -> dict[str, tuple[StepTimes, ...]]:
+    """By refresh group, how long its steps took, in their order.
 
-
-def step_times(connection: Connection) -> dict[str, tuple[StepTimes, ...]]:
-    """By refresh group, how long its steps took, in their order."""
-    wanted = select(refresh_step).order_by(refresh_step.c.refresh_group)
-    rows = connection.execute(wanted).all()
+    Parameters:
+        rows: those of the table `refresh_step`, group by group.
+    """
     return {
-        group: tuple(_times({(one.step, one.at_most): one for one in found}))
+        group: tuple(_times({(one.step, float(one.at_most)): one for one in found}))
         for group, found in groupby(rows, lambda row: row.refresh_group)
     }
 

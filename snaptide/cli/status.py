@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -85,14 +84,12 @@ def _watch(sites: list[Site], every: float) -> None:
 def _sites(found: list[SiteStatus]) -> Table:
     made = table(["site", "", "schema", "queued", "oldest", "parked"], [])
     for one in found:
-        waiting = sum(queue.transactions for queue in one.backlog)
-        oldest = min((q.oldest for q in one.backlog if q.oldest), default=None)
         made.add_row(
             one.site,
             _how(one),
             one.revision or "-",
-            f"{waiting:,}",
-            _age(one, oldest),
+            f"{one.queued:,}",
+            duration(one.waited),
             Text(f"{one.parked:,}", style="red" if one.parked else ""),
         )
     return made
@@ -111,7 +108,7 @@ def _queues(found: list[SiteStatus]) -> Table:
             queue.transactions,
             queue.calls,
             size(queue.bytes),
-            _age(one, queue.oldest),
+            duration(one.since(queue.oldest)),
             queue.last_push_at,
             standing(queue),
         )
@@ -120,10 +117,6 @@ def _queues(found: list[SiteStatus]) -> Table:
     ]
     columns = ["queue", "transactions", "calls", "size", "age", "last push", ""]
     return table(columns, rows)
-
-
-def _age(one: SiteStatus, since: datetime | None) -> str:
-    return duration((one.now - since).total_seconds() if one.now and since else None)
 
 
 def _groups(found: list[SiteStatus]) -> Table:

@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from sites import Site
 from sites.errors import SnaptideError
+from snaptide import reading
 from snaptide.asking import asking
 from snaptide.doctor import (
     bloat,
@@ -76,7 +77,7 @@ def _examine(connection: Connection, site: Site) -> list[Finding]:
         *compared.check(connection, site.name),
         *pages.check(connection, site.name),
         *leftovers.check(connection, site.name),
-        *stopped.check(connection, site.name),
+        *stopped.check(reading.read(connection), site.name),
         *bloat.check(connection, site.name),
     ]
 

@@ -8,48 +8,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import sqlalchemy as sa
-from sqlalchemy import Connection, func, not_, select
-
-from deferred import runs
-from deferred.catalog import destination, schedule
-from deferred.error_catalog import WITHDRAWN, error_transaction
-from deferred.queues import destination_state, queue
-from deferred.queues.backlog import waiting_destinations
+from deferred.error_catalog import WITHDRAWN
+from deferred.queues.backlog import Backlog
 from deferred.queues.destination_state import State
-from groups import Status
-from groups.catalog import replication_group
+from deferred.runs import GRACE
 from groups.relay import holds
-from snapshots import catalog as snapshots
+from groups.relay.holds import QuietGroup
 from snaptide.doctor.finding import Finding, warning
+from snaptide.reading import Reading
 
 
-def check(connection: Connection, site: str) -> Iterator[Finding]:
+def check(found: Reading, site: str) -> Iterator[Finding]:
     """Findings about destinations, schedules, beat, groups and parked errors."""
-    yield from _destinations(connection, site)
-    yield from _schedules(connection, site)
-    yield from _beat(connection, site)
-    yield from _groups(connection, site)
-    yield from _suspended(connection, site)
-    yield from _quiet(connection, site)
-    yield from _parked(connection, site)
+    yield from _destinations(found, site)
+    yield from _schedules(found, site)
+    yield from _beat(found, site)
+    yield from _groups(found, site)
+    yield from _suspended(found, site)
+    yield from _quiet(found, site)
+    yield from _parked(found, site)
 
 
-def _destinations(connection: Connection, site: str) -> Iterator[Finding]:
-    used = select(destination).where(queue.goes_to(destination.c.name))
-    for row in connection.execute(used.order_by("name")).all():
-        subject, closed = f"destination {row.name}", False
-        for one in destination_state.states_of(connection, row.name):
+def _destinations(found: Reading, site: str) -> Iterator[Finding]:
+    for row in found.backlog:
+        subject, closed = f"destination {row.destination}", False
+        for one in row.states:
             if one.state in _COMMANDS:
                 closed = True
-                command = _COMMANDS[one.state].format(site=site, name=row.name)
+                command = _COMMANDS[one.state].format(site=site, name=row.destination)
                 yield warning(site, subject, f"Nothing is pushed: {one}", command)
         if row.last_error and not closed:
             yield warning(
                 site,
                 subject,
                 f"The last push failed: {row.last_error}",
-                f"snaptide push {site} {row.name}",
+                f"snaptide push {site} {row.destination}",
             )
 
 
@@ -60,16 +53,17 @@ _COMMANDS: dict[State, str] = {
 }
 
 
-def _schedules(connection: Connection, site: str) -> Iterator[Finding]:
-    failed = select(schedule).where(schedule.c.last_error.is_not(None))
-    for row in connection.execute(failed.order_by("kind", "subject")):
+def _schedules(found: Reading, site: str) -> Iterator[Finding]:
+    for row in found.schedules:
+        if row.last_error is None:
+            continue
         yield warning(
             site,
             f"schedule {row.kind} {row.subject}",
             f"The last run failed: {row.last_error}",
             f"snaptide schedule list {site}",
         )
-    for late in runs.overdue(connection):
+    for late in found.overdue:
         yield warning(
             site,
             f"schedule {late.kind} {late.subject}",
@@ -84,14 +78,14 @@ def _schedules(connection: Connection, site: str) -> Iterator[Finding]:
         )
 
 
-def _beat(connection: Connection, site: str) -> Iterator[Finding]:
+def _beat(found: Reading, site: str) -> Iterator[Finding]:
     """A finding if beat does not look at this site, and a schedule or push needs it."""
-    looked_at = runs.last_look(connection)
-    if looked_at is not None and _is_recent(connection, looked_at):
+    looked_at = found.looked_at
+    if looked_at is not None and looked_at >= found.now - GRACE:
         return
-    scheduled = connection.scalar(select(sa.exists().where(~schedule.c.disabled)))
+    scheduled = any(not one.disabled for one in found.schedules)
     # Pushes after commits need beat, too. If it never ran here, people push by hand.
-    if scheduled or (looked_at is not None and waiting_destinations(connection)):
+    if scheduled or (looked_at is not None and any(map(_may_go, found.backlog))):
         since = f"since {_at(looked_at)}" if looked_at else "yet"
         yield warning(
             site,
@@ -102,15 +96,15 @@ def _beat(connection: Connection, site: str) -> Iterator[Finding]:
         )
 
 
-def _is_recent(connection: Connection, looked_at: datetime) -> bool:
-    late = sa.literal(looked_at, sa.DateTime(timezone=True)) < func.now() - runs.GRACE
-    return not connection.scalar(select(late))
+def _may_go(one: Backlog) -> bool:
+    """Whether something waits for a destination that is open."""
+    return one.transactions > 0 and all(at.state == "excused" for at in one.states)
 
 
-def _groups(connection: Connection, site: str) -> Iterator[Finding]:
-    group = snapshots.refresh_group
-    failed = select(group).where(group.c.last_error.is_not(None))
-    for row in connection.execute(failed.order_by("name")):
+def _groups(found: Reading, site: str) -> Iterator[Finding]:
+    for row in found.refresh_groups:
+        if row.last_error is None:
+            continue
         yield warning(
             site,
             f"refresh group {row.name}",
@@ -119,10 +113,8 @@ def _groups(connection: Connection, site: str) -> Iterator[Finding]:
         )
 
 
-def _suspended(connection: Connection, site: str) -> Iterator[Finding]:
-    at = replication_group.c
-    wanted = select(replication_group).where(at.status != Status.NORMAL)
-    for row in connection.execute(wanted.order_by("name")):
+def _suspended(found: Reading, site: str) -> Iterator[Finding]:
+    for row in found.suspended:
         who = f" by {row.status_by}" if row.status_by else ""
         yield warning(
             site,
@@ -133,29 +125,31 @@ def _suspended(connection: Connection, site: str) -> Iterator[Finding]:
         )
 
 
-def _quiet(connection: Connection, site: str) -> Iterator[Finding]:
-    known = {row.id: row for row in connection.execute(select(replication_group))}
-    for one in holds.listed(connection):
-        group = known.get(one.group_id)
-        if group is None:
-            continue
+def _quiet(found: Reading, site: str) -> Iterator[Finding]:
+    for row in found.quiet:
+        one = QuietGroup(
+            group_id=row.group_id, by=row.quiet_by, since=row.since, why=row.why
+        )
         yield warning(
             site,
-            f"group {group.name}",
+            f"group {row.name}",
             f"{holds.message(one)} Changes that arrive for it wait in the error queue.",
-            f"snaptide group unquiet {group.definition_site} {group.name} {site}"
+            f"snaptide group unquiet {row.definition_site} {row.name} {site}"
             " --only-group",
         )
 
 
-def _parked(connection: Connection, site: str) -> Iterator[Finding]:
-    own = error_transaction.c.reason == WITHDRAWN
-    for which, what in (
-        (not_(own), "could not be applied"),
-        (own, "of this site were withdrawn, because their rows left a snapshot,"),
+def _parked(found: Reading, site: str) -> Iterator[Finding]:
+    for withdrawn, what in (
+        (False, "could not be applied"),
+        (True, "of this site were withdrawn, because their rows left a snapshot,"),
     ):
-        rows = select(func.count()).select_from(error_transaction).where(which)
-        if count := connection.scalar(rows):
+        count = sum(
+            one.transactions
+            for one in found.parked
+            if (one.reason == WITHDRAWN) == withdrawn
+        )
+        if count:
             yield warning(
                 site,
                 "error queue",

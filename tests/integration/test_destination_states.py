@@ -11,6 +11,7 @@ from deferred.options import ErrorAction
 from deferred.queues import destination_state
 from deferred.queues.backlog import set_disabled, waiting_destinations
 from sites import Directory, Site
+from snaptide import reading
 from snaptide.doctor import stopped
 from tests.fix_worlds import prepared_once
 from tests.linked_table import link, run
@@ -123,7 +124,7 @@ def test_doctor_tells_each_reason_and_how_to_end_it(orders: Directory) -> None:
     with jfk.transaction() as connection:
         found = [
             one.todo
-            for one in stopped.check(connection, "jfk")
+            for one in stopped.check(reading.read(connection), "jfk")
             if one.subject == "destination hq"
         ]
     assert found == [

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 import deferred
 from sites import Directory, Site
 from snaptide.web.console import Console
 from snaptide.web.questions import Questions
 from tests.console import Browser, console
-from tests.linked_table import link, run
+from tests.linked_table import link, run, scalar
 
 
 def test_nothing_yet(sites: Directory, tmp_path: Path) -> None:
@@ -61,6 +64,25 @@ def test_a_site_without_our_schema_is_not_ready(
     assert '<span class="state not-ready">not ready</span>' in browser.get("/")
     assert "SNP-" in browser.get("/sites/jfk/errors", 400)
     assert "It has no schema yet." in browser.get("/sites/jfk")
+
+
+@pytest.mark.parametrize(
+    ("revision", "said"),
+    [
+        ("0001", "Its schema has an older version."),
+        ("9999", "Its schema was made by a newer version of Snaptide."),
+    ],
+)
+def test_a_site_with_another_schema_is_not_ready(
+    sites: Directory, tmp_path: Path, revision: str, said: str
+) -> None:
+    jfk, browser = sites["jfk"], Browser(console(sites, tmp_path))
+    run(jfk, f"UPDATE snaptide.alembic_version SET version_num = '{revision}'")
+    assert said in browser.get("/")
+    # Nor does it need the tables that ours has.
+    run(jfk, "DROP TABLE snaptide.beat", "DROP VIEW snaptide.defbacklog")
+    assert said in browser.get("/")
+    assert "1 of 2" in browser.get("/")
 
 
 def test_a_site_with_nothing_yet(sites: Directory, tmp_path: Path) -> None:
@@ -131,3 +153,31 @@ def test_a_silent_site_is_awaited_once_and_by_one_question(silent: Site) -> None
     assert asked == ["hq"]
     answered.set()
     questions.close()
+
+
+def test_a_site_has_one_session_and_one_statement_of_the_console(
+    sites: Directory, tmp_path: Path
+) -> None:
+    """However many people are at the overview, and look at figures besides."""
+    link(sites)
+    run(sites["jfk"], "INSERT INTO public.orders (id) VALUES (1)")
+    browser = Browser(console(sites, tmp_path))
+    statements: list[str] = []
+
+    def note(*given: Any) -> None:
+        statements.append(given[2])
+
+    for site in sites.values():
+        site.close()
+        event.listen(site.engine, "after_cursor_execute", note)
+    with ThreadPoolExecutor(8) as people:
+        list(people.map(browser.get, ["/", "/metrics"] * 12))
+    sessions = scalar(
+        sites["hq"],
+        "SELECT array_agg(DISTINCT pid) FROM pg_stat_activity WHERE datname = ANY"
+        f" (ARRAY['{sites['hq'].url.database}', '{sites['jfk'].url.database}'])"
+        " AND pid <> pg_backend_pid()",
+    )
+    assert len(sessions) == len(sites)
+    assert len(statements) <= 24 * len(sites)
+    assert len(set(statements)) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from snaptide.doctor.finding import Severity
@@ -33,8 +32,6 @@ class Line:
     #: why it is not up
     problem: str = ""
     status: SiteStatus | None = None
-    queued: int = 0
-    oldest: datetime | None = None
     findings: int = 0
     #: the last error of a queue or group
     last_error: str = ""
@@ -56,20 +53,14 @@ class Line:
         groups = self.status.groups if self.status else ()
         return sum(sum(group.held_back.values()) for group in groups)
 
-    @property
-    def waited(self) -> timedelta | None:
-        """How long the oldest unanswered change has waited, by the site's clock."""
-        if self.oldest is None or self.status is None or self.status.now is None:
-            return None
-        return self.status.now - self.oldest
-
 
 def read(visit: Visit) -> Mapping[str, Any]:
     """Ask all sites, each only about itself."""
     answers = visit.console.states()
     lines = [_line(name, answer) for name, answer in answers.items()]
     start = start_of(visit)
-    waiting = [line for line in lines if line.waited is not None]
+    states = [line.status for line in lines if line.status]
+    waiting = [one for one in states if one.waited is not None]
     return {
         "lines": lines,
         "shown": listed(
@@ -77,8 +68,8 @@ def read(visit: Visit) -> Mapping[str, Any]:
         ),
         "room": {"error": ROOM_OF_ERROR, "name": ROOM_OF_NAME},
         "again": f"/?from={start}" if start else "/",
-        "oldest": max(waiting, key=_waited, default=None),
-        "parked": sum(line.status.parked for line in lines if line.status),
+        "oldest": max(waiting, key=lambda one: one.waited or 0.0, default=None),
+        "parked": sum(one.parked for one in states),
         "command": command("status"),
     }
 
@@ -102,8 +93,6 @@ def _line(site: str, answer: Answer[SiteStatus]) -> Line:
         site=site,
         state="up",
         status=status,
-        queued=sum(queue.transactions for queue in status.backlog),
-        oldest=min((q.oldest for q in status.backlog if q.oldest), default=None),
         findings=len(problems),
         last_error=next((error for error in errors if error), ""),
     )
@@ -122,10 +111,6 @@ def _texts(line: Line) -> Iterable[object]:
     for group in line.groups:
         # With the markup around it.
         yield from (within(group.name, ROOM_OF_NAME), " " * 45)
-
-
-def _waited(line: Line) -> timedelta:
-    return line.waited or timedelta()
 
 
 PAGE = Page(path="/", template="overview.html", read=read)

@@ -1,0 +1,236 @@
+"""What a site says of itself, in one statement that each session plans once.
+
+The console asks hundreds of sites at a time: what it takes for each of them, all of its
+threads wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Double, Text, cast, func, literal_column, select
+
+from deferred import runs
+from deferred.catalog import beat, destination, schedule
+from deferred.error_catalog import error_transaction
+from deferred.queues.backlog import Backlog
+from deferred.queues.destination_state import DestinationState
+from deferred.queues.queue import goes_to
+from deferred.runs import GRACE, Overdue
+from groups import Status
+from groups.catalog import quiet_group, replication_group
+from masters.analysis.records import resolved_by_method
+from masters.catalog import (
+    numbered_column,
+    purged_resolutions,
+    registered_snapshot,
+    resolution_record,
+)
+from masters.numbers.left import Numbers, leased
+from sites.activity import running
+from sites.catalog import SCHEMA, activity
+from sites.prepared import Prepared, as_json
+from snapshots.catalog import refresh_group, refresh_step, snapshot
+from snaptide import revisions
+
+#: A row, with its columns as attributes.
+Row = Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a site has said; rows have the columns that the statement names."""
+
+    revision: str | None
+    now: datetime
+    #: when beat last looked at the site
+    looked_at: datetime | None
+    #: how long the site took to say it
+    seconds: float
+    in_doubt: int
+    log_bytes: int
+    unexplained: int
+    backlog: Sequence[Backlog]
+    refresh_groups: Sequence[Row]
+    step_times: Sequence[Row]
+    parked: Sequence[Row]
+    readers: Sequence[Row]
+    brought: Sequence[Row]
+    resolved: Mapping[str, int]
+    schedules: Sequence[Row]
+    overdue: Sequence[Overdue]
+    activities: Sequence[Row]
+    numbers: Sequence[Numbers]
+    #: groups of masters that are not as usual
+    suspended: Sequence[Row]
+    quiet: Sequence[Row]
+
+
+def read(connection: Connection) -> Reading:
+    """Ask a site; further statements are run only if it has what they are about."""
+    row = _EVERYTHING.run(connection).one()._mapping
+    found: dict[str, Any] = {name: row[name] for name in _VALUES}
+    found |= {name: int(row[name] or 0) for name in _COUNTS}
+    found |= {name: _rows(row[name]) for name in _LISTS}
+    found["backlog"] = [_backlog(one) for one in found["backlog"]]
+    return Reading(
+        **found,
+        seconds=row["seconds"],
+        resolved=resolved_by_method(connection) if row["has_resolved"] else {},
+        overdue=_overdue(connection, found["schedules"], row["now"]),
+        numbers=leased(connection) if row["has_numbers"] else [],
+    )
+
+
+def _overdue(
+    connection: Connection, schedules: Sequence[Row], now: datetime
+) -> list[Overdue]:
+    """The runs that are late; asked only if one may be."""
+    since = [
+        moment
+        for one in schedules
+        for moment in (one.next_at, one.asked_at)
+        if moment and not one.disabled
+    ]
+    return runs.overdue(connection) if since and min(since) < now - GRACE else []
+
+
+def _rows(found: Sequence[Mapping[str, Any]] | None) -> list[Row]:
+    return [
+        SimpleNamespace(**{name: _value(name, one[name]) for name in one})
+        for one in found or ()
+    ]
+
+
+def _value(name: str, value: Any) -> Any:
+    if value is not None and (name.endswith("_at") or name in _TIMES):
+        return datetime.fromisoformat(value)
+    return value
+
+
+def _backlog(row: Row) -> Backlog:
+    states = [
+        DestinationState(**{**one, "since": datetime.fromisoformat(one["since"])})
+        for one in row.states
+    ]
+    age = row.max_lag_age
+    limit = None if age is None else timedelta(seconds=age)
+    return Backlog(**{**vars(row), "states": tuple(states), "max_lag_age": limit})
+
+
+#: Columns with times whose names do not tell.
+_TIMES = ("oldest", "since", "status_since")
+
+_VIEW = sa.table("defbacklog", *map(sa.column, Backlog.__slots__), schema=SCHEMA)
+
+_IN_DOUBT = (
+    "(SELECT count(*) FROM pg_prepared_xacts"
+    " WHERE database = current_database() AND gid LIKE 'snaptide:%')"
+)
+#: As `snapshots.check.saved` finds them; that would import all that a check needs.
+_UNEXPLAINED = (
+    "(SELECT sum((counted ->> 2)::bigint) FROM ("
+    "SELECT DISTINCT ON (snapshot) counts FROM snaptide.check_snapshot"
+    " ORDER BY snapshot, run_id DESC) AS last, jsonb_array_elements(counts) AS counted"
+    " WHERE counted ->> 1 = 'unexplained')"
+)
+_LOG_BYTES = (
+    "(SELECT sum(pg_total_relation_size(part.relid)) FROM snaptide.snapshot_log AS log,"
+    " pg_partition_tree(to_regclass(format('snaptide.%I', log.log_table))) AS part)"
+)
+_COUNTS = {
+    "in_doubt": _IN_DOUBT,
+    "log_bytes": _LOG_BYTES,
+    "unexplained": _UNEXPLAINED,
+}
+
+
+def _of_backlog() -> sa.Select[Any]:
+    age = func.extract("epoch", _VIEW.c.max_lag_age)
+    columns = [one for one in _VIEW.c if one.name != "max_lag_age"]
+    used = select(*columns, age.label("max_lag_age"))
+    return used.where(goes_to(_VIEW.c.destination)).order_by("destination")
+
+
+def _of_groups() -> sa.Select[Any]:
+    at = refresh_group.c
+    members = select(func.count()).where(snapshot.c.refresh_group == at.name)
+    return select(
+        *(at.name, at.master, at.refreshed_at, at.last_error, at.held_back),
+        *(at.rows_inserted, at.rows_updated, at.rows_deleted, at.rows_held_back),
+        cast(at.position, Text).label("seen"),
+        members.scalar_subquery().label("snapshots"),
+    ).order_by(at.name)
+
+
+def _of_parked() -> sa.Select[Any]:
+    at = error_transaction.c
+    oldest = func.min(at.parked_at).label("oldest")
+    counted = select(at.reason, func.count().label("transactions"), oldest)
+    return counted.group_by(at.reason).order_by(at.reason)
+
+
+def _of_readers() -> sa.Select[Any]:
+    at = registered_snapshot.c
+    oldest = func.min(at.refreshed_at).label("refreshed_at")
+    return select(at.site_name, oldest).group_by(at.site_name).order_by(at.site_name)
+
+
+def _of_quiet() -> sa.Select[Any]:
+    at = replication_group.c
+    return (
+        select(quiet_group, at.name, at.definition_site)
+        .join(replication_group, at.id == quiet_group.c.group_id)
+        .order_by(at.id)
+    )
+
+
+#: No list is called as one of its columns.
+_LISTS = {
+    "backlog": _of_backlog(),
+    "refresh_groups": _of_groups(),
+    "step_times": select(refresh_step).order_by(refresh_step.c.refresh_group),
+    "parked": _of_parked(),
+    "readers": _of_readers(),
+    "brought": select(destination.c.name, destination.c.delivered).order_by("name"),
+    "schedules": select(schedule).order_by("kind", "subject"),
+    "activities": select(activity).where(running()).order_by("started_at"),
+    "suspended": select(replication_group)
+    .where(replication_group.c.status != Status.NORMAL)
+    .order_by("name"),
+    "quiet": _of_quiet(),
+}
+
+_VALUES = {
+    "revision": select(revisions.VERSION.c.version_num).scalar_subquery(),
+    "now": func.now(),
+    "looked_at": select(beat.c.looked_at).scalar_subquery(),
+}
+
+_HAS = {
+    "has_resolved": sa.or_(
+        sa.exists().select_from(resolution_record),
+        sa.exists().select_from(purged_resolutions),
+    ),
+    "has_numbers": sa.exists().select_from(numbered_column),
+}
+
+#: It is the last value, so it tells how long those before it took.
+_SECONDS = cast(
+    func.extract("epoch", func.clock_timestamp() - func.statement_timestamp()), Double
+)
+
+_EVERYTHING = Prepared(
+    select(
+        *(value.label(name) for name, value in _VALUES.items()),
+        *(as_json(found, name) for name, found in _LISTS.items()),
+        *(literal_column(count).label(name) for name, count in _COUNTS.items()),
+        *(exists.label(name) for name, exists in _HAS.items()),
+        _SECONDS.label("seconds"),
+    )
+)
