@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 from sites import Directory, Site
+from sites.errors import SiteUnreachable
 from snaptide.status import SiteStatus, status_of
 from snaptide.web.attempts import Attempts
 from snaptide.web.questions import PATIENCE, Answer, Questions
@@ -15,6 +17,10 @@ from snaptide.web.users import Users
 
 #: So many sites are examined at once.
 EXAMINATIONS = 4
+
+#: A page that renews itself leaves a site alone for so many times as long as this took
+#: over its last answer: so it costs a site one percent of a processor at most.
+REST = 100
 
 #: Site, kind and subject of a schedule; returns the id of the task.
 RunSchedule = Callable[[Site, str, str], str]
@@ -42,6 +48,10 @@ class Console:
     sessions: Sessions = field(default_factory=Sessions)
     login_forms: LoginForms = field(default_factory=LoginForms)
     attempts: Attempts = field(default_factory=Attempts)
+    #: by site, until when pages that renew themselves leave it alone, and its answer
+    resting: dict[str, tuple[float, Answer[SiteStatus]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @cached_property
     def questions(self) -> Questions:
@@ -59,7 +69,28 @@ class Console:
         self.questions.close()
         self.examinations.close()
 
-    def states(self) -> dict[str, Answer[SiteStatus]]:
-        """The state of all sites, each asked only about itself."""
-        ask = partial(status_of, alone=True)
-        return self.questions.ask_all(self.sites, "status", ask)
+    def states(self, *, polled: bool = False) -> dict[str, Answer[SiteStatus]]:
+        """The state of all sites, each asked only about itself.
+
+        Parameters:
+            polled: a page renews itself. A site that took long over its last answer,
+                as with a long queue, is left alone then for a hundred times as long.
+        """
+        now, kept = time.monotonic(), dict[str, Answer[SiteStatus]]()
+        for name in self.sites if polled else ():
+            until, answer = self.resting.get(name, (now, None))
+            if answer is not None and now < until:
+                kept[name] = answer
+        asked = {name: site for name, site in self.sites.items() if name not in kept}
+        found = self.questions.ask_all(asked, "status", _state)
+        for name, answer in found.items():
+            took = answer.value.seconds if answer.value else 0.0
+            self.resting[name] = now + took * REST, answer
+        return {name: kept.get(name) or found[name] for name in self.sites}
+
+
+def _state(site: Site) -> SiteStatus:
+    found = status_of(site, alone=True)
+    if not found.reachable:
+        raise SiteUnreachable(found.error)
+    return found

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from sites import Site
@@ -19,8 +20,8 @@ from snaptide.asking import said_of
 
 Found = TypeVar("Found")
 
-#: Seconds that a page waits for a site.
-PATIENCE = 2.0
+#: Seconds that a page waits for a site, and for one that was silent the last time.
+PATIENCE, GLANCE = 2.0, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +78,10 @@ class Questions:
         """Ask sites at once; each answers, or its answer says why it does not."""
         began = {name: self.begin(site, what, question) for name, site in sites.items()}
         # Wait for a silent site once, and then look only whether it is back.
-        awaited = [f for name, f in began.items() if (name, what) not in self._silent]
-        wait(awaited, timeout=self.patience)
+        silent = {name for name in began if (name, what) in self._silent}
+        until = time.monotonic() + min(GLANCE, self.patience)
+        wait([f for name, f in began.items() if name not in silent], self.patience)
+        wait([began[name] for name in silent], max(until - time.monotonic(), 0.0))
         return {
             name: self._answer((name, what), sites[name], future)
             for name, future in began.items()
@@ -94,17 +97,19 @@ class Questions:
                 return self._open[key]
             future = self._pool.submit(_asked, site, question)
             self._open[key] = future
-        future.add_done_callback(lambda _: self._ended(key))
+        future.add_done_callback(partial(self._ended, key))
         return future
 
     def close(self) -> None:
         """Begin no more questions."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ended(self, key: Hashable) -> None:
+    def _ended(self, key: Hashable, future: Future[Answer[Any]]) -> None:
         with self._lock:
             self._open.pop(key, None)
-            self._silent.pop(key, None)
+            # Who gave up on it will have to give up the next time, too.
+            if not future.cancelled() and not future.result().away:
+                self._silent.pop(key, None)
 
     def _answer(
         self, key: Hashable, site: Site, future: Future[Answer[Found]]

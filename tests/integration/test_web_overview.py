@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ from sqlalchemy import event
 
 import deferred
 from sites import Directory, Site
+from sites.errors import SiteUnreachable
 from snaptide.web.console import Console
-from snaptide.web.questions import Questions
+from snaptide.web.questions import Answer, Questions
 from tests.console import Browser, console
 from tests.linked_table import link, run, scalar
 
@@ -155,6 +156,35 @@ def test_a_silent_site_is_awaited_once_and_by_one_question(silent: Site) -> None
     questions.close()
 
 
+def test_a_site_that_was_given_up_is_not_awaited_again(silent: Site) -> None:
+    """It is asked anew each time, and shown as soon as it answers."""
+    questions = Questions(4, patience=0.2)
+    gives_up, back = threading.Event(), False
+
+    def state(site: Site) -> str:
+        if back:
+            return "back"
+        gives_up.wait()
+        raise SiteUnreachable("No answer.", site=site.name)
+
+    def asked() -> Answer[str]:
+        return questions.ask_all({"hq": silent}, "state", state)["hq"]
+
+    assert asked().away
+    under_way = questions.begin(silent, "state", state)
+    gives_up.set()
+    wait([under_way])
+    gives_up.clear()
+    questions.patience = 3600
+    assert asked().away
+    under_way = questions.begin(silent, "state", state)
+    back = True
+    gives_up.set()
+    wait([under_way])
+    assert asked().value == "back"
+    questions.close()
+
+
 def test_a_site_has_one_session_and_one_statement_of_the_console(
     sites: Directory, tmp_path: Path
 ) -> None:
@@ -181,3 +211,30 @@ def test_a_site_has_one_session_and_one_statement_of_the_console(
     assert len(sessions) == len(sites)
     assert len(statements) <= 24 * len(sites)
     assert len(set(statements)) == 1
+
+
+def test_a_page_that_renews_itself_leaves_a_busy_site_alone(
+    sites: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred times as long as it took, unless somebody loads the page."""
+    made = console(sites, tmp_path)
+    clock = 1000.0
+    monkeypatch.setattr("snaptide.web.console.time.monotonic", lambda: clock)
+
+    def queued(*, polled: bool) -> int:
+        answer = made.states(polled=polled)["jfk"].value
+        assert answer is not None
+        return answer.queued
+
+    link(sites)
+    assert queued(polled=True) == 0
+    until, answer = made.resting["jfk"]
+    assert answer.value is not None
+    assert until == clock + 100 * answer.value.seconds
+    run(sites["jfk"], "INSERT INTO public.orders (id) VALUES (1)")
+    assert queued(polled=True) == 0
+    assert queued(polled=False) == 1
+    run(sites["jfk"], "INSERT INTO public.orders (id) VALUES (2)")
+    assert queued(polled=True) == 1
+    clock += 3600
+    assert queued(polled=True) == 2

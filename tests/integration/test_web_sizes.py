@@ -64,7 +64,7 @@ def test_ten_thousand_refresh_groups_on_the_overview(
 def test_two_hundred_sites_are_on_the_overview_at_once(
     sites: Directory, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def all_alike(_: Console) -> dict[str, Answer[SiteStatus]]:
+    def all_alike(_: Console, **_polled: bool) -> dict[str, Answer[SiteStatus]]:
         found = status_of(sites["hq"], alone=True)
         names = [f"site{n:03}" for n in range(200)]
         return {name: Answer(value=replace(found, site=name)) for name in names}

@@ -12,7 +12,7 @@ from snaptide.web.listed import listed, start_of
 from snaptide.web.page import Page
 from snaptide.web.questions import Answer
 from snaptide.web.rendering import within
-from snaptide.web.visit import Visit, command
+from snaptide.web.visit import Visit, command, polled
 
 #: Bytes for the lines of a page, and for a line without what it says.
 ROOM, MARKUP = 68_000, 230
@@ -56,7 +56,7 @@ class Line:
 
 def read(visit: Visit) -> Mapping[str, Any]:
     """Ask all sites, each only about itself."""
-    answers = visit.console.states()
+    answers = visit.console.states(polled=polled(visit.request))
     lines = [_line(name, answer) for name, answer in answers.items()]
     start = start_of(visit)
     states = [line.status for line in lines if line.status]
@@ -82,8 +82,7 @@ def _line(site: str, answer: Answer[SiteStatus]) -> Line:
             site=site, state="away" if answer.away else "not ready", problem=problem
         )
     if status.error:
-        state = "not ready" if status.reachable else "away"
-        return Line(site=site, state=state, problem=status.error)
+        return Line(site=site, state="not ready", problem=status.error)
     errors = [
         *(group.last_error for group in status.groups),
         *(queue.last_error for queue in status.backlog),
