@@ -227,7 +227,8 @@ FIGURES = (
     ),
     Figure(
         name="snaptide_refresh_age_seconds",
-        help="Time since the last refresh that ended well; none before the first.",
+        help="How old what the group shows is: the time since the moment of its master "
+        "that the last refresh brought; none before the first.",
         labels=("group",),
         read=_group(lambda one: one.age),
     ),

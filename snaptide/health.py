@@ -14,7 +14,7 @@ from snaptide.units import duration
 class Limits:
     """What is still well; None is no limit."""
 
-    #: how long a change may wait for its destination, or a group for a refresh
+    #: how long a change may wait for its destination, and how old a group may be
     lag: timedelta | None
     #: transactions that may wait for one destination
     queue: int | None
@@ -79,7 +79,7 @@ def _groups(status: SiteStatus, limits: Limits) -> Iterator[Breach]:
             continue
         ago = "It has never been refreshed."
         if one.age is not None:
-            ago = f"Its last refresh was {duration(one.age)} ago."
+            ago = f"It shows its master as it was {duration(one.age)} ago."
         yield Breach(site=status.site, kind="lag", subject=one.name, what=ago)
 
 

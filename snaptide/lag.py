@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
 from sites.types import Xid8
 from snapshots import catalog
+from snapshots.steps import STEPS, WINDOW
 from snaptide.asking import asking
 
 #: Stop counting at so many log rows: a number this large says enough.
@@ -27,6 +29,19 @@ class Lag:
     #: log rows of the master tables, also for rows that no snapshot of the group shows
     rows: int
     transactions: int
+
+
+#: The steps of a refresh that follow the moment of the master that it brings.
+_AFTER = STEPS[STEPS.index(WINDOW) :]
+
+
+def old_at_end(steps: Mapping[str, float]) -> float:
+    """How many seconds old what a refresh brought was when it ended, at most.
+
+    Parameters:
+        steps: the seconds of each; if it found nothing new, none of these is there.
+    """
+    return sum(steps.get(step, 0.0) for step in _AFTER)
 
 
 def lag_of(connection: Connection, site: Site, group: Any) -> Lag | None:

@@ -35,7 +35,7 @@ from masters.numbers.left import Numbers, leased
 from sites.activity import running
 from sites.catalog import SCHEMA, activity
 from sites.prepared import Prepared, as_json
-from snapshots.catalog import refresh_group, refresh_step, snapshot
+from snapshots.catalog import refresh_group, refresh_run, refresh_step, snapshot
 from snaptide import revisions
 
 #: A row, with its columns as attributes.
@@ -158,13 +158,21 @@ def _of_backlog() -> sa.Select[Any]:
 
 
 def _of_groups() -> sa.Select[Any]:
-    at = refresh_group.c
+    at, last = refresh_group.c, refresh_run.c
     members = select(func.count()).where(snapshot.c.refresh_group == at.name)
+    steps = (
+        select(last.steps)
+        .where(last.refresh_group == at.name, last.ended_at == at.refreshed_at)
+        .order_by(last.id.desc())
+        .limit(1)
+    )
     return select(
         *(at.name, at.master, at.refreshed_at, at.last_error, at.held_back),
         *(at.rows_inserted, at.rows_updated, at.rows_deleted, at.rows_held_back),
         cast(at.position, Text).label("seen"),
         members.scalar_subquery().label("snapshots"),
+        # Of the refresh that brought what the group shows.
+        steps.scalar_subquery().label("steps"),
     ).order_by(at.name)
 
 

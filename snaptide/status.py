@@ -20,7 +20,7 @@ from snaptide.asking import asking
 from snaptide.doctor import different, stopped
 from snaptide.doctor.finding import Finding
 from snaptide.errors import DatabaseError, NotPermitted
-from snaptide.lag import Lag, lag_of
+from snaptide.lag import Lag, lag_of, old_at_end
 from snaptide.reading import Reading, Row
 from snaptide.totals import StepTimes
 
@@ -33,7 +33,7 @@ class GroupStatus:
     master: str
     snapshots: int
     refreshed_at: datetime | None
-    #: seconds since then, by the site's clock
+    #: seconds since the master's moment that the group shows, by the site's clock
     age: float | None
     last_error: str | None
     #: rows that the last refresh left alone, by what holds them back
@@ -270,7 +270,7 @@ def _age(row: Row, now: datetime) -> float | None:
     if row.refreshed_at is None:
         return None
     since: float = max((now - row.refreshed_at).total_seconds(), 0.0)
-    return since
+    return since + old_at_end(row.steps or {})
 
 
 def _schedules(found: Reading) -> Iterator[ScheduleStatus]:

@@ -24,8 +24,8 @@ def health(
     max_lag: Annotated[
         str,
         typer.Option(
-            help="The longest that a change may wait for its destination, or a "
-            "group for a refresh; none."
+            help="The longest that a change may wait for its destination, and the "
+            "oldest that a refresh group may be; none."
         ),
     ] = "5m",
     max_queue: Annotated[

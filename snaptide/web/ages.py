@@ -1,8 +1,9 @@
 """Draws the age of a refresh group over time.
 
-It grows by a second each second, and is nothing again after each refresh that did not
-fail. So the times of refreshes say exactly what it was; where none is known, nothing is
-drawn. Times are compared as moments, whatever zone they are told in.
+It grows by a second each second. After each refresh that did not fail, it is the time
+that this took since the moment of the master that it brought. So the times of refreshes
+say what it was; where none is known, nothing is drawn. Times are compared as moments,
+whatever zone they are told in.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree as xml
 
 from snapshots import PastRefresh
+from snaptide.lag import old_at_end
 from snaptide.units import duration
 from snaptide.web.rendering import shown
 
@@ -97,11 +99,21 @@ def of(
 def _lines(
     past: Sequence[PastRefresh], refreshed_at: datetime | None, until: float
 ) -> Iterator[Line]:
+    after = _after(past)
     for one in reversed(past):
-        if one.outcome != "failed" and one.previous_at is not None:
-            yield Line(one.previous_at.timestamp(), one.first_at.timestamp(), 0.0)
+        start = one.previous_at
+        if one.outcome != "failed" and start is not None:
+            times = start.timestamp(), one.first_at.timestamp()
+            yield Line(*times, after.get(start, 0.0))
     if refreshed_at is not None:
-        yield Line(refreshed_at.timestamp(), until, 0.0)
+        yield Line(refreshed_at.timestamp(), until, after.get(refreshed_at, 0.0))
+
+
+def _after(past: Sequence[PastRefresh]) -> dict[datetime, float]:
+    """The age just after each refresh that did not fail, by when it ended."""
+    return {
+        one.ended_at: old_at_end(one.steps) for one in past if one.outcome != "failed"
+    }
 
 
 def _cut(line: Line, since: float) -> Line:
@@ -119,11 +131,15 @@ def _blocks(past: Sequence[PastRefresh]) -> Iterator[Block]:
 
 
 def _failures(past: Sequence[PastRefresh]) -> Iterator[tuple[float, float | None]]:
+    after = _after(past)
     for one in reversed(past):
-        if one.outcome == "failed":
-            before = one.previous_at
-            for at in sorted({one.first_at.timestamp(), one.ended_at.timestamp()}):
-                yield at, None if before is None else at - before.timestamp()
+        if one.outcome != "failed":
+            continue
+        before, moment = one.previous_at, None
+        if before is not None:
+            moment = before.timestamp() - after.get(before, 0.0)
+        for at in sorted({one.first_at.timestamp(), one.ended_at.timestamp()}):
+            yield at, None if moment is None else at - moment
 
 
 def drawn(ages: Ages, start: str, now: str) -> str:

@@ -15,10 +15,12 @@ import deferred
 from deferred.queues.backlog import set_disabled
 from sites import Directory
 from snapshots.check.saved import last_of_each
+from snaptide.cli.failures import ExitCode
 from snaptide.figures import FIGURES
 from snaptide.web.console import Console
 from snaptide.web.figures import application
 from tests.console import PASSWORD, Browser, console
+from tests.fix_commands import Snaptide
 from tests.linked_table import link, run, scalar
 
 _PAGE = Path(__file__).parents[2] / "docs" / "howto" / "figures.md"
@@ -134,6 +136,64 @@ def test_figures_do_not_grow_with_rows(sites: Directory) -> None:
     for number in range(2, 60):
         run(sites["jfk"], f"INSERT INTO public.orders (id) VALUES ({number})")
     assert figures(sites).keys() == few
+
+
+def test_figures_grow_with_sites_and_groups_only(sites: Directory) -> None:
+    """Each group adds as many as the one before, whatever it shows and has done."""
+
+    def more(number: int, snapshots: int) -> set[tuple[str, ...]]:
+        """The figures of another group."""
+        before = figures(sites).keys()
+        run(
+            sites["jfk"],
+            "INSERT INTO snaptide.refresh_group"
+            " (name, master, master_id, refreshed_at, last_error)"
+            f" VALUES ('g{number}', 'hq', gen_random_uuid(), now(), 'e{number}')",
+            "INSERT INTO snaptide.refresh_run"
+            " (refresh_group, outcome, first_at, ended_at, seconds, steps, error)"
+            f" SELECT 'g{number}', 'failed', now(), now(), 1, '{{}}', 'e' || n"
+            f" FROM generate_series(1, {snapshots}) n",
+            "INSERT INTO snaptide.snapshot (schema, name, refresh_group, base_table,"
+            " extra_table, log_view, master_schema, master_table, columns,"
+            " identity_columns, updatable)"
+            f" SELECT 'public', 's' || no, 'g{number}', 'b' || no, 'e' || no,"
+            " 'l' || no, 'public', 't' || no, '{a}', '{a}', false"
+            f" FROM (SELECT '{number}_' || n AS no"
+            f" FROM generate_series(1, {snapshots}) n) AS numbered",
+        )
+        return figures(sites).keys() - before
+
+    few, many = more(1, 1), more(2, 30)
+    assert {one[1:3] for one in few} == {("jfk", "g1")}
+    assert {one[1:3] for one in many} == {("jfk", "g2")}
+    assert len(few) == len(many)
+
+
+def test_the_age_of_a_group_is_the_same_everywhere(
+    sites: Directory, snaptide: Snaptide, tmp_path: Path
+) -> None:
+    """It begins at the moment of the master, not at the end of the refresh."""
+    run(
+        sites["jfk"],
+        "INSERT INTO snaptide.refresh_group (name, master, master_id, refreshed_at)"
+        " VALUES ('airport', 'hq', gen_random_uuid(), now() - interval '1 h')",
+        "INSERT INTO snaptide.refresh_run (refresh_group, outcome, first_at, ended_at,"
+        " seconds, steps) SELECT 'airport', 'refreshed', refreshed_at, refreshed_at,"
+        ' 9000, \'{"push": 1800, "window": 100, "compare": 3000, "merge": 4100}\''
+        " FROM snaptide.refresh_group",
+    )
+    three_hours = pytest.approx(3 * 3600, abs=60)
+    assert (
+        figures(sites)["snaptide_refresh_age_seconds", "jfk", "airport"] == three_hours
+    )
+    [group] = snaptide.report("status", "jfk")[0]["groups"]
+    assert group["age"] == three_hours
+    assert snaptide.report("health", "--max-lag", "181m") == []
+    said = snaptide.said("health", code=ExitCode.ATTENTION)
+    assert said.strip() == "jfk lag airport: It shows its master as it was 3 h ago."
+    browser = Browser(console(sites, tmp_path))
+    assert "airport 3 h" in browser.get("/")
+    assert "<dt>Age</dt><dd>3 h</dd>" in browser.get("/sites/jfk/groups/airport")
 
 
 def test_probes(sites: Directory) -> None:

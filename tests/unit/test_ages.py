@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree as xml
 from zoneinfo import ZoneInfo
@@ -26,6 +27,7 @@ def past(
     outcome: str = "refreshed",
     first: datetime | None = None,
     longest: timedelta | None = None,
+    steps: Mapping[str, float] = MappingProxyType({}),
 ) -> PastRefresh:
     return PastRefresh(
         outcome=outcome,
@@ -35,7 +37,7 @@ def past(
         longest=longest,
         previous_at=previous,
         seconds=1,
-        steps={},
+        steps=steps,
         methods=(),
         inserted=0,
         updated=0,
@@ -56,6 +58,17 @@ def test_it_grows_from_each_refresh_to_the_next() -> None:
     assert found is not None
     assert found.lines == [Line(AT + 30, AT + 90, 0), Line(AT + 90, AT + 100, 0)]
     assert (found.start, found.now, found.highest) == (AT + 30, AT + 100, 60)
+
+
+def test_it_begins_with_what_the_refresh_took_after_it_had_read_the_master() -> None:
+    long = {"push": 7, "window": 1, "compare": 20, "load": 3, "merge": 4.5}
+    first, last = past(after(30), None, steps=long), past(after(90), after(30))
+    failed = past(after(60), after(30), outcome="failed", steps={"window": 9})
+    found = ages.of([last, failed, first], after(90), after(100))
+    assert found is not None
+    assert found.lines == [Line(AT + 30, AT + 90, 28.5), Line(AT + 90, AT + 100, 0)]
+    assert found.failed == [(AT + 60, 58.5)]
+    assert found.highest == 88.5
 
 
 def test_nothing_is_drawn_where_it_is_not_known() -> None:
