@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -55,13 +55,23 @@ def profile_to(log: Path, events: Path) -> None:
 
 
 @contextmanager
-def directory(*names: str) -> Iterator[Directory]:
-    """Initialised sites on a server of their own, gone afterwards."""
+def directory(
+    *names: str,
+    prepare: Callable[[Directory], None] = lambda _: None,
+    **settings: str,
+) -> Iterator[Directory]:
+    """Initialised sites on a server of their own, gone afterwards.
+
+    Parameters:
+        prepare: what all of them begin with; it gets the first, before it is copied.
+        settings: more of the server's.
+    """
     with tempfile.TemporaryDirectory(prefix="snaptide-bench-") as folder:
         Path(folder).chmod(0o755)  # the server may have to run as another user
-        server = PostgresServer(Path(folder) / "postgresql", settings=_settings)
+        given = {**settings, **_settings}
+        server = PostgresServer(Path(folder) / "postgresql", settings=given)
         server.start()
-        made = _initialised(server, *names)
+        made = _initialised(server, prepare, *names)
         try:
             configure(Configuration(directory=made, spark_conf=_spark))
             yield made
@@ -72,11 +82,17 @@ def directory(*names: str) -> Iterator[Directory]:
                 shutil.copy(server.log, _log)
 
 
-def _initialised(server: PostgresServer, first: str, *others: str) -> Directory:
+def _initialised(
+    server: PostgresServer,
+    prepare: Callable[[Directory], None],
+    first: str,
+    *others: str,
+) -> Directory:
     """One site is initialised, and the others are copies of it under other names."""
     urls = {first: server.create_database(first)}
     original = Directory(urls)
     migrate.upgrade(original[first])
+    prepare(original)
     original.close()
     urls |= {name: server.create_database(name, template=first) for name in others}
     made = Directory(urls)
