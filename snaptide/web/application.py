@@ -87,7 +87,7 @@ def application(console: Console) -> Starlette:
             SnaptideError: told,
             HTTPException: told,
         },
-        lifespan=_closing(console),
+        lifespan=_lifespan(console),
         max_body_size=LARGEST_BODY,
     )
 
@@ -116,11 +116,12 @@ class Protected:
         await self._app(scope, receive, with_headers)
 
 
-def _closing(
+def _lifespan(
     console: Console,
 ) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        console.open()
         yield
         console.close()
 

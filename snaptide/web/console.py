@@ -64,6 +64,11 @@ class Console:
         """The examinations of sites that are under way, which take long."""
         return Questions(EXAMINATIONS)
 
+    def open(self) -> None:
+        """Begin to ask all sites, so that sessions are open before somebody looks."""
+        for site in self.sites.values():
+            self.questions.begin(site, "status", _state)
+
     def close(self) -> None:
         """Ask no more questions."""
         self.questions.close()

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event
+from starlette.testclient import TestClient
 
 import deferred
 from sites import Directory, Site
 from sites.errors import SiteUnreachable
+from snaptide.web.application import application
 from snaptide.web.console import Console
 from snaptide.web.questions import Answer, Questions
 from tests.console import Browser, console
@@ -211,6 +213,17 @@ def test_a_site_has_one_session_and_one_statement_of_the_console(
     assert len(sessions) == len(sites)
     assert len(statements) <= 24 * len(sites)
     assert len(set(statements)) == 1
+
+
+def test_a_console_asks_before_somebody_looks(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {name: threading.Event() for name in sites}
+    monkeypatch.setattr(
+        "snaptide.web.console._state", lambda site: asked[site.name].set()
+    )
+    with TestClient(application(Console(sites=sites))):
+        assert all(one.wait(60) for one in asked.values())
 
 
 def test_a_page_that_renews_itself_leaves_a_busy_site_alone(
