@@ -9,6 +9,8 @@ from snapshots.check.listed import cut
 from snapshots.check.report import Reason
 
 if TYPE_CHECKING:
+    from groups import TableRectified
+    from snapshots import RectifyReport, SnapshotRectified
     from snapshots.check.report import CheckReport
 
 #: What each reason says of a row.
@@ -40,3 +42,20 @@ def said_of(report: CheckReport) -> str:
     if report.unproven:
         return f"{report.unproven:,} rows differ and cannot be told: refresh first."
     return "Equal." if report.equal else "All differences are explained."
+
+
+def rectified(report: RectifyReport) -> str:
+    """What became of rows that were to be mended, in one sentence."""
+    if report.dry_run:
+        return f"{report.to_mend:,} rows would be mended."
+    if report.unexplained:
+        again = "run the command again"
+        return f"{report.unexplained:,} rows still differ without a reason: {again}."
+    if report.unproven:
+        return f"{report.unproven:,} rows differ and cannot be told: refresh first."
+    return f"{report.mended:,} rows mended."
+
+
+def differ_still(one: SnapshotRectified | TableRectified) -> str:
+    """The rows that differ when it is done, by reason."""
+    return ", ".join(f"{c.rows:,} {c.reason.value}" for c in one.still) or "-"

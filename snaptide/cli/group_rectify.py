@@ -12,7 +12,7 @@ from rich.table import Table
 import groups
 from groups.rectify.report import RectifyExtra
 from snapshots.rectify.report import Missing
-from snaptide.check_words import values
+from snaptide.check_words import differ_still, values
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.check_shown import some_rows
 from snaptide.cli.failures import ExitCode
@@ -20,7 +20,7 @@ from snaptide.cli.group import GroupName, TableNames, app
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
-from snaptide.cli.rectify import DryRun, MissingRows, OnlyKeys, differ_still, key_values
+from snaptide.cli.rectify import DryRun, MissingRows, OnlyKeys, key_values
 from snaptide.units import duration
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 import snapshots
 from snapshots.rectify.report import Extra, Missing, Reference
-from snaptide.check_words import values
+from snaptide.check_words import differ_still, rectified, values
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.check_shown import some_rows
 from snaptide.cli.failures import ExitCode
@@ -24,7 +24,6 @@ from snaptide.errors import BadArgument
 from snaptide.units import duration
 
 if TYPE_CHECKING:
-    from groups import TableRectified
     from snapshots import PlannedRow, RectifyReport, SnapshotRectified
 
 Names = Annotated[
@@ -212,19 +211,7 @@ def _done(report: RectifyReport) -> Table:
     return table(["snapshot", "by refresh", "queued", "mended", "differ still"], rows)
 
 
-def differ_still(one: SnapshotRectified | TableRectified) -> str:
-    """The rows that differ when it is done, by reason."""
-    return ", ".join(f"{c.rows:,} {c.reason.value}" for c in one.still) or "-"
-
-
 def _said(report: RectifyReport, plan: Path | None) -> str:
     if plan is not None:
         return f"{plan} has the plan: edit it, then run rectify with --apply {plan}."
-    if report.dry_run:
-        return f"{report.to_mend:,} rows would be mended."
-    if report.unexplained:
-        again = "run the command again"
-        return f"{report.unexplained:,} rows still differ without a reason: {again}."
-    if report.unproven:
-        return f"{report.unproven:,} rows differ and cannot be told: refresh first."
-    return f"{report.mended:,} rows mended."
+    return rectified(report)

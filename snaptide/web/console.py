@@ -12,6 +12,7 @@ from sites.errors import SiteUnreachable
 from snaptide.status import SiteStatus, status_of
 from snaptide.web.attempts import Attempts
 from snaptide.web.questions import PATIENCE, Answer, Questions
+from snaptide.web.repairs import Repairs
 from snaptide.web.sessions import LoginForms, Sessions
 from snaptide.web.users import Users
 
@@ -64,6 +65,11 @@ class Console:
         """The examinations of sites that are under way, which take long."""
         return Questions(EXAMINATIONS)
 
+    @cached_property
+    def repairs(self) -> Repairs:
+        """The repairs of saved checks that are planned or done."""
+        return Repairs()
+
     def open(self) -> None:
         """Begin to ask all sites, so that sessions are open before somebody looks."""
         for site in self.sites.values():
@@ -73,6 +79,7 @@ class Console:
         """Ask no more questions."""
         self.questions.close()
         self.examinations.close()
+        self.repairs.close()
 
     def states(self, *, polled: bool = False) -> dict[str, Answer[SiteStatus]]:
         """The state of all sites, each asked only about itself.

@@ -95,7 +95,7 @@ class Questions:
         with self._lock:
             if key in self._open:
                 return self._open[key]
-            future = self._pool.submit(_asked, site, question)
+            future = self._pool.submit(answer_of, site, question)
             self._open[key] = future
         future.add_done_callback(partial(self._ended, key))
         return future
@@ -123,7 +123,8 @@ class Questions:
         return Answer(error=SiteUnreachable(text, site=site.name))
 
 
-def _asked(site: Site, question: Callable[[Site], Found]) -> Answer[Found]:
+def answer_of(site: Site, question: Callable[[Site], Found]) -> Answer[Found]:
+    """Ask a site; whatever fails is an answer, too."""
     try:
         return Answer(value=question(site))
     except Exception as error:

@@ -24,6 +24,7 @@ from snaptide.web.pages import (
     parked,
     queue,
     refresh_group,
+    repair,
     rules,
     schedules,
     site,
@@ -40,6 +41,7 @@ PAGES: Sequence[Page] = [
     parked.PAGE,
     checks.PAGE,
     check.PAGE,
+    repair.PAGE,
     schedules.PAGE,
     refresh_group.PAGE,
     doctor.PAGE,
@@ -60,4 +62,5 @@ ACTIONS: Sequence[Action] = [
     *schedules.ACTIONS,
     *other_rules.ACTIONS,
     *in_doubt.ACTIONS,
+    *repair.ACTIONS,
 ]

@@ -67,7 +67,7 @@ class Row:
 def read(visit: Visit) -> Mapping[str, Any]:
     """The check; of its rows those of one snapshot, if the address names one."""
     number, chosen = visit.number("id"), visit.query("snapshot")
-    report = visit.ask(("check", number), partial(_found, run=number))
+    report = visit.ask(("check", number), partial(found, run=number))
     lines = [line for one in report.snapshots for line in _lines(one)]
     rows = [
         Row(snapshot=one.name, difference=row)
@@ -95,7 +95,8 @@ def read(visit: Visit) -> Mapping[str, Any]:
     }
 
 
-def _found(site: Site, *, run: int) -> CheckReport:
+def found(site: Site, *, run: int) -> CheckReport:
+    """A saved check, with the rows that it lists."""
     return snapshots.show_check(site, run)
 
 
@@ -114,8 +115,8 @@ def _lines(one: SnapshotCheck) -> Iterator[Line]:
 
 def _meanings(report: CheckReport) -> Mapping[str, str]:
     """What the reasons mean that the check found."""
-    found = {count.reason for one in report.snapshots for count in one.counts}
-    return {reason.value: MEANING[reason] for reason in Reason if reason in found}
+    seen = {count.reason for one in report.snapshots for count in one.counts}
+    return {reason.value: MEANING[reason] for reason in Reason if reason in seen}
 
 
 def _of_line(line: Line) -> Iterable[object]:
