@@ -12,6 +12,7 @@ import snapshots
 from sites import Directory
 from snapshots import MassDelete
 from tests.console import Browser, console
+from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
@@ -123,6 +124,25 @@ def test_a_hundred_refreshes(sites: Directory, browser: Browser) -> None:
     shapes = " ".join(one.get("d", "") for one in drawing(page).iter("path"))
     assert shapes.count("m-4-4") == 2 * 33
     assert "1 to 50" not in browser.get(f"{PAGE}?refreshes=100")
+
+
+def test_the_command_lists_what_the_page_shows(
+    sites: Directory, browser: Browser, snaptide: Snaptide
+) -> None:
+    words = ("snapshot", "refreshes", "jfk", "airport")
+    assert snaptide.report(*words) == []
+    note(sites, 100, "SNP-999 [b]it[/b] did not work")
+    assert " ".join(words) in browser.get(PAGE)
+    listed = snaptide.report(*words)
+    past = snapshots.list_refreshes(sites["jfk"], "airport", limit=20)
+    assert [one["inserted"] for one in listed] == [one.inserted for one in past]
+    assert listed[0]["steps"] == past[0].steps
+    assert len(snaptide.report(*words, "--limit", "1000")) == 100
+    shown = snaptide.said(*words, "--limit", "1")
+    assert "9,000,000,000,100" in shown
+    assert "push=0.5 s" in shown
+    assert "SNP-999 [b]it[/b] did not work" in shown
+    assert "SNP-221" in snaptide.said("snapshot", "refreshes", "jfk", "x", code=1)
 
 
 def test_lists_keep_each_others_places(sites: Directory, browser: Browser) -> None:

@@ -90,6 +90,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
         ),
         "meanings": {by: MEANING.get(by, "") for by in {o.by for o in held.counts}},
         "to_list": command("snapshot", "held", site, name),
+        "to_list_refreshes": command("snapshot", "refreshes", site, name),
         "to_refresh": command("refresh", site, name),
         "command": command("snapshot", "list", site, "--group", name),
     }
