@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sites.extras import require
-from snaptide.demo import farewell, place, story
+from snaptide.demo import console, farewell, place, story
 from snaptide.demo.screen import Screen
 from snaptide.demo.world import World
 from snaptide.interrupt import interruptible
@@ -32,7 +32,7 @@ def run(*, keep: bool = False, folder: Path | None = None) -> int:
         FolderNotOurs: the folder is not empty, and no demo made it.
         DemoFailed: a step failed, or took longer than it may.
     """
-    for extra in ("demo", "embedded", "spark"):
+    for extra in ("demo", "embedded", "spark", "web"):
         require(extra)
     home = place.choose(folder)
     screen = Screen()
@@ -42,6 +42,7 @@ def run(*, keep: bool = False, folder: Path | None = None) -> int:
         world = World(home, screen)
         try:
             _tell(world, interrupted)
+            address = console.start(world) if keep else ""
         except KeyboardInterrupt:
             world.stop()
             screen.say(f"Interrupted; everything is stopped. Logs: {home}")
@@ -51,7 +52,7 @@ def run(*, keep: bool = False, folder: Path | None = None) -> int:
             raise
         if keep:
             screen.headline("The demo keeps running. To try next:")
-            screen.plain(farewell.next_steps(world))
+            screen.plain(farewell.next_steps(world, address))
             world.sites.close()
             return 0
         world.stop()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from snaptide import VARIABLE
+from snaptide.demo import console
 from snaptide.demo.world import World
 from snaptide.embedded.account import server_account
 from snaptide.embedded.binaries import postgres_binaries
@@ -27,12 +28,19 @@ snaptide schedule set lga refresh airport --every 10s
 snaptide rules list hq
 snaptide doctor
 
+The console is at {address} for user {console_user}, whose password is in
+{console_password}
+
 Logs and data are in {folder}. To stop it all and remove them:
 snaptide demo --stop --folder {folder}"""
 
 
-def next_steps(world: World) -> str:
-    """Commands to copy, which fit the running demo, and the command that ends it."""
+def next_steps(world: World, address: str) -> str:
+    """Commands to copy, which fit the running demo, and the command that ends it.
+
+    Parameters:
+        address: of the console.
+    """
     server = world.servers.postgres
     account = server_account(server.folder / "data")
     return _TRY.format(
@@ -44,6 +52,9 @@ def next_steps(world: World) -> str:
         port=server.port,
         user=USER,
         password=_quoted(server.folder / "password"),
+        address=address,
+        console_user=console.USER,
+        console_password=console.password_file(world.folder),
         folder=_quoted(world.folder),
     )
 

@@ -1,4 +1,4 @@
-"""Runs workers and beat as processes of their own, as an operator starts them."""
+"""Runs workers, beat and console as processes, as an operator starts them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Found = TypeVar("Found")
 
 
 class Process:
-    """One `snaptide worker` or `snaptide beat`; it may outlive this process."""
+    """One `snaptide worker`, `beat` or `web`; it may outlive this process."""
 
     def __init__(self, folder: Path, name: str, arguments: Sequence[str]) -> None:
         self.name = name
@@ -80,10 +80,10 @@ class Process:
 
 
 class Processes:
-    """All workers and the beat of the demo."""
+    """All workers, the beat and the console of the demo."""
 
     def __init__(self, folder: Path, config: Path, sites: Sequence[str]) -> None:
-        self._config = config
+        self._folder, self._config = folder, config
         self.beat = Process(folder, "beat", ["beat"])
         self.worker = Process(folder, "worker", ["worker"])
         #: one worker per site, which the demo makes die
@@ -91,6 +91,10 @@ class Processes:
             site: Process(folder, f"worker-{site}", ["worker", "--site", site])
             for site in sites
         }
+
+    def console(self, *arguments: str) -> Process:
+        """The console, with options of its command."""
+        return Process(self._folder, "console", ["web", *arguments])
 
     def start(self, process: Process, *, fault: str | None = None) -> int:
         """Start one of them and return its process id."""
@@ -119,6 +123,6 @@ class Processes:
 
     def stop(self) -> None:
         """Stop those that run, beat first, because it would enqueue more tasks."""
-        for process in (self.beat, self.worker, *self.doomed.values()):
+        for process in (self.console(), self.beat, self.worker, *self.doomed.values()):
             if process.is_running():
                 process.stop()

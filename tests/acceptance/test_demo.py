@@ -10,11 +10,13 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 import psutil
 import pytest
 
 from snaptide.demo import place, story
+from snaptide.web.users import Users
 from tests.fix_db import new_folder
 
 SECONDS = 400
@@ -68,7 +70,12 @@ def test_the_whole_story_and_what_it_leaves(folder: Path) -> None:
     assert "All equal. Nothing is queued, held back or parked." in printed
     for method in ("latest_timestamp", "site_priority", "additive"):
         assert method in printed
-    # It runs on, and the commands that it prints are right.
+    # It runs on, the console too, and the commands that it prints are right.
+    [console] = re.findall(r"The console is at (http://\S+/) for user demo", printed)
+    with urlopen(console) as page:
+        assert "<h1>Log in</h1>" in page.read().decode()
+    [password] = re.findall(r"\n(/\S+console-password)\n", printed)
+    assert Users(folder / "snaptide.users").check("demo", Path(password).read_text())
     commands = _commands(printed)
     tried = subprocess.run(
         ["/bin/sh", "-ec", "\n".join(commands)], capture_output=True, text=True
