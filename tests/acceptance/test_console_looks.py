@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from starlette.routing import Route
 
 import deferred
 from sites import Directory
+from snaptide.web import pages
 from tests.console import console
 from tests.fix_browser import OpenWindow
 from tests.linked_table import as_refresh, parked, run, run_each
@@ -26,6 +29,7 @@ PAGES = (
     "/",
     "/errors",
     "/actions",
+    "/work",
     "/history",
     "/history?table=orders&key=1&master=",
     "/history?table=nowhere&key=1&master=",
@@ -36,12 +40,16 @@ PAGES = (
     "/sites/lax/errors",
     "/sites/hq/conflicts",
     "/sites/hq/rules",
+    "/sites/hq/rules/other",
+    "/sites/jfk/queue?to=hq",
+    "/sites/hq/queue?to=lax",
     "/sites/jfk/schedules",
     "/sites/hq/replication-groups",
     "/sites/hq/replication-group?name=sales",
     "/sites/hq/indoubt",
     "/sites/jfk/checks",
     "/sites/jfk/checks/1",
+    "/sites/jfk/checks/1/repair",
     "/sites/jfk/groups/airport",
     "/sites/jfk/doctor?examine=now",
     "/nowhere",
@@ -100,6 +108,9 @@ def walk(window: Window, sites: Directory) -> Iterator[str]:
     window.page.locator("tbody th a").click()
     yield "a conflict"
     number = max(one for one, *_ in parked(sites["hq"]))
+    window.open("/sites/hq/queue?to=lax")
+    window.page.locator("tbody th a").click()
+    yield "a queued transaction"
     window.open(f"/sites/hq/errors/{number}")
     yield "a parked transaction"
     window.click("button", "Preview")
@@ -113,13 +124,17 @@ def walk(window: Window, sites: Directory) -> Iterator[str]:
 
 
 def test_no_text_is_cut_or_lies_over_another(spoilt: Directory, window: Window) -> None:
-    wrong = dict[tuple[str, int], list[str]]()
+    wrong, seen = dict[tuple[str, int], list[str]](), list[str]()
     for where in walk(window, spoilt):
+        seen.append(urlsplit(window.page.url).path)
         for width in WIDTHS:
             window.page.set_viewport_size({"width": width, "height": HEIGHT})
             if found := wrong_boxes(window.page):
                 wrong[where, width] = found
     assert wrong == {}
+    for page in pages.PAGES:
+        route = Route(page.path, page.read)
+        assert any(map(route.path_regex.match, seen)), f"{page.path} is left out"
 
 
 def test_nothing_keeps_anybody_out(spoilt: Directory, window: Window) -> None:
