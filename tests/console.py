@@ -9,6 +9,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import httpx2
 from starlette.testclient import TestClient
 
 from sites import Directory
@@ -54,7 +55,7 @@ class Browser:
     """
 
     def __init__(self, made: Console, role: str | None = "operator") -> None:
-        self.client = TestClient(
+        self.client: httpx2.Client = TestClient(
             application(made), base_url="http://localhost", follow_redirects=False
         )
         if role is not None:

@@ -115,8 +115,8 @@ class Repairs:
                 repair.result = self._pool.submit(answer_of, repair.site, question)
 
     def close(self) -> None:
-        """Begin no more; those that run come to their end."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Begin no more, and wait for those that run: Python that ends stops them."""
+        self._pool.shutdown(cancel_futures=True)
 
 
 def _planned(site: Site, *, run: int, policy: Policy) -> RectifyReport:

@@ -1,0 +1,95 @@
+"""`snaptide web` as a process: it answers, and ends in good order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+
+from sites import Directory
+from snaptide.embedded.ports import HOST, free_port
+from tests.console import Browser, console
+from tests.fix_worker import Service, Services, WriteSettings, eventually
+from tests.integration import test_web_repair
+from tests.linked_table import application, rows, scalar
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+sites, path = test_web_repair.sites, test_web_repair.path
+
+
+class Remote(Browser):
+    """A browser of an operator, at a console that is another process."""
+
+    def __init__(self, client: httpx2.Client) -> None:
+        self.client = client
+        assert self.log_in("operator").status_code == 303
+
+
+@pytest.fixture
+def services(sites: Directory, write_settings: WriteSettings) -> Iterator[Services]:
+    started = Services(write_settings(sites))
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def address() -> str:
+    return f"{HOST}:{free_port()}"
+
+
+@pytest.fixture
+def web(
+    sites: Directory, services: Services, address: str, tmp_path: Path
+) -> Iterator[Service]:
+    console(sites, tmp_path)  # writes the file of users
+    users = str(tmp_path / "users-password")
+    started = services.snaptide("web", "--listen", address, "--users", users)
+    started.wait_for_line("Application startup complete")
+    yield started
+    assert "Traceback" not in started.printed()
+
+
+@pytest.fixture
+def browser(web: Service, address: str) -> Iterator[Browser]:
+    with httpx2.Client(base_url=f"http://{address}") as client:
+        yield Remote(client)
+
+
+def test_it_ends_though_browsers_are_there(
+    web: Service, browser: Browser, address: str
+) -> None:
+    assert f"The console is at http://{address}/" in web.printed()
+    assert "Overview" in browser.get("/")
+    web.ask_to_stop()
+    web.wait()
+    with pytest.raises(httpx2.ConnectError):
+        browser.client.get("/")
+
+
+def test_a_repair_that_runs_is_done_first(
+    sites: Directory, web: Service, browser: Browser, path: str
+) -> None:
+    jfk = sites["jfk"]
+    page = test_web_repair.planned(browser, path)
+    [number] = re.findall(r'name="plan" value="(\d+)"', page)
+    with application(jfk) as session:
+        session.execute("LOCK TABLE snaptide.operator_action")
+        sent = browser.send(f"{path}/do", {"plan": number, "sure": "3"})
+        assert sent.status_code == 303
+        waits = (
+            "SELECT count(*) FROM pg_locks"
+            " WHERE NOT granted AND relation = 'snaptide.operator_action'::regclass"
+        )
+        eventually(lambda: scalar(jfk, waits) == 1)
+        web.ask_to_stop()
+        web.wait_for_line("Waiting for application shutdown")
+        assert psutil.pid_exists(web.pid)
+        session.rollback()
+    web.wait()
+    assert rows(jfk, "orders") == rows(sites["hq"], "orders")
+    assert scalar(jfk, test_web_repair.OUTCOME) == "3 rows mended."
