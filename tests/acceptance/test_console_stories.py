@@ -18,8 +18,13 @@ from tests.console import PASSWORD, console
 from tests.fix_browser import OpenWindow, TakePicture
 from tests.fix_worker import WriteSettings
 from tests.grouped import without
+from tests.integration import test_web_repair
 from tests.linked_table import parked, rows, run
+from tests.looks import barriers, wrong_boxes
 from tests.window import Window
+
+#: Sites whose rows have come apart.
+apart = test_web_repair.apart
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True}
 
@@ -35,6 +40,14 @@ def window(made: Console, open_window: OpenWindow) -> Window:
     opened = open_window(made)
     opened.log_in()
     return opened
+
+
+def assert_looks_well(window: Window) -> None:
+    """Nothing is cut and nobody is kept out, at a desk and on a phone."""
+    for width in (360, 1280):
+        window.page.set_viewport_size({"width": width, "height": 800})
+        assert wrong_boxes(window.page) == []
+        assert barriers(window.page) == []
 
 
 def test_logging_in_by_the_keyboard_alone(
@@ -236,6 +249,34 @@ def test_checks_lead_to_the_rows_that_differ(window: Window) -> None:
     assert "name: daffodils" in window.row("id: 1").inner_text()
     window.click("link", "Rows of all snapshots")
     window.see("h2", "Rows that differ")
+
+
+@pytest.mark.usefixtures("spark")
+def test_rows_that_have_come_apart_are_mended(
+    apart: Directory,
+    tmp_path: Path,
+    open_window: OpenWindow,
+    take_picture: TakePicture,
+) -> None:
+    window = open_window(console(apart, tmp_path))
+    window.log_in()
+    window.click("link", "jfk")
+    window.click("link", "Checks")
+    window.click("link", "1")
+    window.click("link", "Plan a repair")
+    window.click("button", "Plan")
+    window.see(".notice", "3 rows would be mended.")
+    assert "name: daffodils" in window.row("id: 1").inner_text()
+    take_picture(window, "repair")
+    assert_looks_well(window)
+    window.page.get_by_label("Type 3 to mend them").fill("3")
+    window.click("button", "Mend")
+    window.see(".notice", "3 rows mended.")
+    assert_looks_well(window)
+    assert window.clicks < 10
+    assert rows(apart["jfk"], "orders") == rows(apart["hq"], "orders")
+    window.click("link", "Actions", among=window.page.locator("header"))
+    window.see("td", "snaptide rectify jfk 1")
 
 
 def test_doctor_says_what_to_do(planted: Directory, window: Window) -> None:

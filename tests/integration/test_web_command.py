@@ -1,4 +1,4 @@
-"""`snaptide web` as a process: it answers, and ends in good order."""
+"""`snaptide web` and `snaptide metrics` as processes: they answer, and end well."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.linked_table import application, rows, scalar
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-sites, path = test_web_repair.sites, test_web_repair.path
+apart, path = test_web_repair.apart, test_web_repair.path
 
 
 class Remote(Browser):
@@ -31,8 +31,8 @@ class Remote(Browser):
 
 
 @pytest.fixture
-def services(sites: Directory, write_settings: WriteSettings) -> Iterator[Services]:
-    started = Services(write_settings(sites))
+def services(apart: Directory, write_settings: WriteSettings) -> Iterator[Services]:
+    started = Services(write_settings(apart))
     yield started
     started.stop()
 
@@ -44,9 +44,9 @@ def address() -> str:
 
 @pytest.fixture
 def web(
-    sites: Directory, services: Services, address: str, tmp_path: Path
+    apart: Directory, services: Services, address: str, tmp_path: Path
 ) -> Iterator[Service]:
-    console(sites, tmp_path)  # writes the file of users
+    console(apart, tmp_path)  # writes the file of users
     users = str(tmp_path / "users-password")
     started = services.snaptide("web", "--listen", address, "--users", users)
     started.wait_for_line("Application startup complete")
@@ -71,10 +71,21 @@ def test_it_ends_though_browsers_are_there(
         browser.client.get("/")
 
 
-def test_a_repair_that_runs_is_done_first(
-    sites: Directory, web: Service, browser: Browser, path: str
+def test_figures_are_served_without_the_console(
+    services: Services, address: str
 ) -> None:
-    jfk = sites["jfk"]
+    started = services.snaptide("metrics", "--listen", address)
+    started.wait_for_line("Application startup complete")
+    with httpx2.Client(base_url=f"http://{address}") as client:
+        assert 'snaptide_up{site="jfk"} 1.0' in client.get("/metrics").text
+        assert client.get("/readyz").text == "ok\n"
+        assert client.get("/sites/jfk").status_code == 404
+
+
+def test_a_repair_that_runs_is_done_first(
+    apart: Directory, web: Service, browser: Browser, path: str
+) -> None:
+    jfk = apart["jfk"]
     page = test_web_repair.planned(browser, path)
     [number] = re.findall(r'name="plan" value="(\d+)"', page)
     with application(jfk) as session:
@@ -91,5 +102,5 @@ def test_a_repair_that_runs_is_done_first(
         assert psutil.pid_exists(web.pid)
         session.rollback()
     web.wait()
-    assert rows(jfk, "orders") == rows(sites["hq"], "orders")
+    assert rows(jfk, "orders") == rows(apart["hq"], "orders")
     assert scalar(jfk, test_web_repair.OUTCOME) == "3 rows mended."

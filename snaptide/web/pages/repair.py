@@ -40,7 +40,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
         # Most need no second look.
         wait([repair.latest], timeout=PATIENCE)
     policy = Policy() if repair is None else repair.policy
-    again = _command(visit, policy)
     return {
         "site": visit.site.name,
         "check": check,
@@ -49,8 +48,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "repair": repair,
         "wrong": False,
         **_told(visit, repair),
-        "dry_run": f"{again} --dry-run",
-        "command": again,
+        "repair_command": _command(visit, policy),
     }
 
 
