@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal
 
 from tests.oracle.histories.ledger import (
     Change,
@@ -54,6 +55,8 @@ class Judge:
     #: what was seen in each history, to be counted
     seen: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     records: Mapping[Named, Sequence[Record]] = field(init=False)
+    #: by site, table and key of a row, the transactions with a conflict settled there
+    settled: Mapping[tuple[str, str, str], Sequence[str]] = field(init=False)
     #: by site and transaction, what foreign keys were allowed to change
     taken_along: Mapping[tuple[str, str], str] = field(init=False)
     #: by history and row, the keys and codes that users of sites have given it
@@ -68,6 +71,7 @@ class Judge:
             for place, change in deed.effect.items():
                 self.given[deed.history, place] |= _named_by(change.after)
         self.records = self.told.records()
+        self.settled = _settled(self.records)
         self.taken_along = self.told.taken_along()
         self._count_methods()
         arrived = defaultdict(list)
@@ -136,7 +140,7 @@ class Judge:
         self.found.append(Violation(history, what))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Case:
     """What one transaction of the master did to the rows of one history."""
 
@@ -148,6 +152,8 @@ class _Case:
     actual: Effect
     #: what an operator has tried again in it
     again: Sequence[Deed]
+    #: the rows whose changes are about whatever row has their key
+    by_key: set[Place] = field(default_factory=set)
 
     def judge(self, mine: Sequence[Deed]) -> None:
         deeds = [*mine, *(one for one in self.again if one not in mine)]
@@ -155,6 +161,11 @@ class _Case:
         if not deeds and self.actual:
             self._blame(f"nobody's change: {self.actual}")
             return
+        self.by_key = self._edited() | {
+            place
+            for place, change in expected.items()
+            if self._was_given_another(place, change, deeds)
+        }
         partial = not mine  # what comes later of it is the part that was parked
         for place, change in expected.items():
             wrong = self._wrong(place, change, deeds, expected)
@@ -162,7 +173,7 @@ class _Case:
                 self._blame(f"{place}: {wrong}, of {_names(deeds)}")
             self._unmeant(place, change, deeds)
         for place in set(self.actual) - set(expected):
-            if self._edited_over(place, self.actual[place], expected):
+            if self._by_its_key(place, self.actual[place], expected):
                 continue
             self._unasked(place, self.actual[place], deeds)
 
@@ -210,7 +221,7 @@ class _Case:
 
         An edited call starts from the row that has its key, whoever made that.
         """
-        if place in self._edited():
+        if place in self.by_key:
             start = wanted.before or wanted.after
             return (
                 _by_key(self.before, place[0], start),
@@ -256,18 +267,35 @@ class _Case:
             was, is_ = was and dict(was), is_ and dict(is_)
             self._blame(f"{place}: was {was}, is {is_}, unasked, by {_names(deeds)}")
 
-    def _edited_over(self, place: Place, change: Change, expected: Effect) -> bool:
-        """Whether a row is the one that an edited call started from, or has made."""
-        if place in self._edited():
+    def _by_its_key(self, place: Place, change: Change, expected: Effect) -> bool:
+        """Whether a row is the one that a change by key started from, or has made."""
+        if place in self.by_key:
             # Where it was made, only the key of what it refers to had changed.
             return True
-        for edited in self._edited() & set(expected):
-            was, is_ = self._meant(edited, expected[edited])
-            if edited[0] == place[0] and (
+        for one in self.by_key & set(expected):
+            was, is_ = self._meant(one, expected[one])
+            if one[0] == place[0] and (
                 _same_key(change.before, was) or _same_key(change.after, is_)
             ):
                 return True
         return False
+
+    def _was_given_another(
+        self, place: Place, wanted: Change, deeds: Sequence[Deed]
+    ) -> bool:
+        """Whether another row has the key of this one, and was made what the site has.
+
+        Its conflict with an earlier change of the site was settled, and is recorded:
+        from then on it is the row that the site goes on to change.
+        """
+        if wanted.before is None or place in self.before:
+            return False
+        key = str(wanted.before["id"])
+        return any(
+            int(earlier) < int(deed.transaction)
+            for deed in deeds
+            for earlier in self.judge_.settled.get((deed.site, place[0], key), ())
+        )
 
     def _edited(self) -> set[Place]:
         """The rows that an operator gave another value when he tried again."""
@@ -313,7 +341,7 @@ class _Case:
 
         To him, a reference may have led to a row that has never come to the master.
         """
-        if self._same(table, column, meant, found):
+        if self._same(table, column, meant, found) or _rounded(meant) == found:
             return True
         return self._by_value(self.judge_.given, table, column, meant, found)
 
@@ -362,6 +390,27 @@ class _Case:
 
     def _blame(self, what: str) -> None:
         self.judge_._blame(self.history, f"master's {self.transaction}: {what}")
+
+
+def _rounded(value: object) -> object:
+    """A number with two digits, as the master has it once its column is narrower.
+
+    What somebody had before him is compared as the master's column would hold it.
+    """
+    if not isinstance(value, float):
+        return value
+    exact = Decimal(str(value))
+    return float(exact.quantize(Decimal("0.01"), rounding=ROUND_HALF_UP))
+
+
+def _settled(
+    records: Mapping[Named, Sequence[Record]],
+) -> Mapping[tuple[str, str, str], Sequence[str]]:
+    found: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for (site, transaction, table, key), those in records.items():
+        if any(one.kind == "update" for one in those):
+            found[site, table, key].append(transaction)
+    return found
 
 
 def _seen(was: Row | None, wanted: Change) -> Row | None:
