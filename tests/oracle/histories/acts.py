@@ -209,7 +209,7 @@ ACTS: dict[str, tuple[int, Callable[[Pen], list[Statement]]]] = {
     "key and refer": (2, _rekey_and_refer),
     "code": (7, _code),
     "swap codes": (1, _swap_codes),
-    "delete": (4, _delete),
+    "delete": (6, _delete),
     "point": (2, _point),
     "family": (3, _family),
     "again": (1, _again),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -102,6 +102,8 @@ class PeersWorld:
     #: the one whose operators do not let the procedure run, where some do not
     _closed: str = ""
     _closes: bool = False
+    #: users call a procedure: whatever comes after one that is parked waits for it
+    _calls: bool = False
     #: calls are given up: then all rows are listed, and nothing more is to be seen
     _gives_up: bool = False
 
@@ -144,12 +146,13 @@ class PeersWorld:
             groups.add_table(home, GROUP, table)
         for name in MASTERS[1:]:
             groups.add_master(home, GROUP, name)
-        if self.chance.random() < 0.5:
+        if self.chance.random() < 0.75:
             for name in MASTERS:
                 given = tables.rule(self.chance, self.sites[name])
                 self.story.tell(f"{name}: rules {given}")
         self._forwards = self.chance.random() < 0.5
-        self._closes = self.chance.random() < 0.3
+        self._calls = self.chance.random() < 0.25
+        self._closes = self.chance.random() < 0.5
         self._gives_up = self.chance.random() < 0.1
         groups.set_paths(
             home, GROUP, groups.chain if self._forwards else groups.full_mesh
@@ -159,11 +162,29 @@ class PeersWorld:
 
     # --- what happens -------------------------------------------------------------
 
+    def _meet(self, pen: Pen) -> None:
+        """Users of two masters do what cannot both be."""
+        first, second = pen.chance.sample(MASTERS, 2)
+        what = pen.chance.choice(tables.MEETINGS)
+        then: list[Statement] = []
+
+        def write(rows: Rows) -> Sequence[Statement]:
+            pen.rows = rows
+            mine, theirs = tables.meeting(pen, what)
+            then.extend(theirs)
+            return mine
+
+        self._write(pen, first, write)
+        self._write(pen, second, lambda _rows: then)
+
     def _act(self, pen: Pen) -> None:
+        if pen.chance.random() < 0.3:
+            self._meet(pen)
+            return
         who, met = pen.chance.choice(MASTERS), self.met[pen.history]
         what = pen.chance.choice(tables.ACTS)
         leaf = pen.chance.random() < 0.5
-        if what == "call":
+        if what == "call" and self._calls:
             self._call(pen, who)
             return
 
@@ -171,17 +192,26 @@ class PeersWorld:
             pen.rows = rows
             return tables.statements(pen, what, leaf=leaf)
 
-        done, _ = self.users.write(who, pen.history, write)
-        if isinstance(done, Refusal) or not done.effect:
+        effect = self._write(pen, who, write)
+        if not effect:
             return
-        self.receipts.append((pen.history, done.receipt))
-        self.effects[pen.history].append(done.effect)
         if what in ("delete", "key change"):
             met.add(f"masters: {what}")
-        if leaf and any(table == "part" for table, _ in done.effect):
+        if leaf and any(table == "part" for table, _ in effect):
             met.add("masters: statement on a partition")
-        if any(table == "person" for table, _ in done.effect):
+        if any(table == "person" for table, _ in effect):
             met.add("masters: reference to its own table")
+
+    def _write(
+        self, pen: Pen, who: str, write: Callable[[Rows], Sequence[Statement]]
+    ) -> Effect:
+        """A transaction of a user; what it has changed, if it was not refused."""
+        done, _ = self.users.write(who, pen.history, write)
+        if isinstance(done, Refusal) or not done.effect:
+            return {}
+        self.receipts.append((pen.history, done.receipt))
+        self.effects[pen.history].append(done.effect)
+        return done.effect
 
     def _call(self, pen: Pen, who: str) -> None:
         """A transaction that calls a procedure, which adds one at every master."""

@@ -36,10 +36,11 @@ PARTS = (
 )
 
 
-#: Methods for conflicts, which do not converge; none is a rule that is not there.
+#: Methods for conflicts, which do not converge; none is a rule that is not there. What
+#: stands here often happens often.
 UPDATES = ("", "discard", "overwrite")
-DELETES = ("", "cascade", "ignore", "restore")
-UNIQUES = ("", "append_site_name", "discard")
+DELETES = ("", "cascade", "cascade", "cascade", "ignore", "restore")
+UNIQUES = ("", "append_site_name", "append_site_name", "discard")
 
 
 def rule(chance: Random, master: Site) -> str:
@@ -55,7 +56,7 @@ def rule(chance: Random, master: Site) -> str:
         if delete_:
             rules.add_delete_resolution(master, table, delete_)
     if unique:
-        given = {"column": "code"} if unique == UNIQUES[1] else None
+        given = {"column": "code"} if unique == "append_site_name" else None
         rules.add_unique_resolution(
             master, "parent", "parent_code_key", unique, parameters=given
         )
@@ -64,7 +65,8 @@ def rule(chance: Random, master: Site) -> str:
 
 def draw(chance: Random) -> tuple[str, str, str]:
     """The actions of two foreign keys, and what a trigger does."""
-    return chance.choice(ACTIONS), chance.choice(ACTIONS), chance.choice(TRIGGERS)
+    action, own = (chance.choice(("CASCADE", *ACTIONS)) for _ in range(2))
+    return action, own, chance.choice(TRIGGERS)
 
 
 def ddl(action: str, own: str, trigger: str, part: str) -> Iterator[str]:
@@ -141,6 +143,30 @@ ACTS = (
     "code",
     "call",
 )
+
+
+#: What users of two masters do that cannot both be.
+MEETINGS = ("notes", "note and delete", "child and delete", "codes", "codes")
+
+
+def meeting(pen: Pen, what: str) -> tuple[list[Statement], list[Statement]]:
+    """What two users do, for whoever has the rows of the pen before him."""
+    table = pen.chance.choice(TABLES[1:])
+    there, parent, token = pen.there(table), pen.there("parent"), pen.token()
+    note = [update(table, there, note=f"n{token}")]
+    match what:
+        case "notes":
+            return note, [update(table, there, note=f"m{token}")]
+        case "note and delete":
+            return note, [delete(table, there)]
+        case "child and delete":
+            key, uid = pen.free("child"), pen.token()
+            row = {"id": key, "h": pen.history, "uid": uid, "note": f"n{token}"}
+            return [insert("child", parent_id=parent, **row)], [
+                delete("parent", parent)
+            ]
+    other = pen.there("parent")
+    return [update("parent", parent, code=token)], [update("parent", other, code=token)]
 
 
 def statements(pen: Pen, what: str, *, leaf: bool) -> list[Statement]:

@@ -45,8 +45,9 @@ METHODS = {
 _WEIGHTS = {
     "append_site_name": 14,
     "append_sequence": 14,
-    "cascade": 7,
-    "ignore": 4,
+    "cascade": 8,
+    "discard": 3,
+    "ignore": 6,
     "restore": 6,
     "overwrite": 2,
 }

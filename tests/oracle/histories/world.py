@@ -198,7 +198,7 @@ class World(ABC):
             met.add("skipped")
         pen = self.pens[deed.history]
         what = pen.chance.choice(
-            ("", "", "", "retry", "mend", "mend", "edit", "delete")
+            ("", "", "retry", "mend", "mend", "mend", "edit", "delete")
         )
         try:
             self._decided(what, number, deed, pen)

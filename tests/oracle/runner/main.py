@@ -65,7 +65,7 @@ def _played(
 ) -> int:
     """Play what is left of a run; the number of violations."""
     failed, began = 0, time.monotonic()
-    numbers = state.left(asked.histories, asked.each)
+    numbers = asked.worlds or state.left(asked.histories, asked.each)
     for number in numbers:
         players.asked.put(number)
     for _ in numbers:
@@ -117,6 +117,12 @@ def _arguments(game: Game) -> argparse.Namespace:
         type=int,
         default=os.cpu_count() or 1,
         help="processes that play side by side, each on its own servers",
+    )
+    parser.add_argument(
+        "--worlds",
+        type=int,
+        nargs="+",
+        help="play the worlds with these numbers, whatever is done",
     )
     parser.add_argument("--only", help="WORLD or WORLD:HISTORY, to be played again")
     parser.add_argument("--keep-going", action="store_true")
