@@ -7,9 +7,8 @@ change of the row, or the list of rows that may differ names it.
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -17,18 +16,16 @@ from random import Random
 import deferred
 import groups
 from deferred.errors import NoSuchError, PushInterrupted
-from deferred.parked import differing
 from deferred.pushing.push import destinations
 from groups.differences import differences
 from groups.errors import CannotDrain
 from sites import Directory
 from sites.faults import InjectedFault
-from snaptide.doctor import captures, guarded
-from snaptide.doctor.finding import Finding
 from tests.linked_table import run
 from tests.oracle.histories import peers_tables as tables
 from tests.oracle.histories.acts import Pen, Statement
 from tests.oracle.histories.ledger import Effect, Rows
+from tests.oracle.histories.peers_judge import PeersJudge, history_of, untriggered
 from tests.oracle.histories.users import Refusal, Users
 from tests.oracle.histories.world import url
 from tests.oracle.moments import at_nth_point
@@ -126,7 +123,7 @@ class PeersWorld:
                 for name in MASTERS:
                     self._operate(name)
             self._push_all()
-            return [*self._judged()]
+            return [*self._judge().judged()]
         finally:
             self.users.close()
 
@@ -317,20 +314,13 @@ class PeersWorld:
     def _see_a_doctor(self, name: str) -> None:
         """Compare tables in which any row may differ, and create triggers that lack."""
         self.story.tell(f"{name}: {differences(self.sites[name], tables=True)}")
-        for finding in self._untriggered(name):
+        for finding in untriggered(self.sites[name]):
             command, _, _ = finding.todo.partition("; then ")
             self.story.tell(f"{name}: {command}")
             run(self.sites[name], *command.split("; "))
 
-    def _untriggered(self, name: str) -> list[Finding]:
-        with self.sites[name].transaction() as connection:
-            return [
-                *captures.check(connection, name),
-                *guarded.check(connection, name),
-            ]
-
     def _decide(self, name: str, error: deferred.ErrorTransaction) -> None:
-        number, calls, history = error.id, error.calls, _history(error.calls)
+        number, calls, history = error.id, error.calls, history_of(error.calls)
         pen, met = self.pens[history], self.met[history]
         met.add("masters: parked")
         what = pen.chance.choice(DECISIONS)
@@ -350,112 +340,21 @@ class PeersWorld:
         done = "edited" if edits else "retried"
         met.add(f"masters: {done if report.applied else 'retried in vain'}")
 
+    def _judge(self) -> PeersJudge:
+        return PeersJudge(
+            sites=self.sites,
+            users=self.users,
+            story=self.story,
+            histories=self.pens,
+            receipts=self.receipts,
+            effects=self.effects,
+            forwards=self._forwards,
+            met=self.met,
+        )
+
     def _all_met(self, what: str) -> None:
         for history in self.pens:
             self.met[history].add(what)
-
-    # --- what must be true --------------------------------------------------------
-
-    def _judged(self) -> Iterator[Violation]:
-        self._count_methods()
-        told = {name: self._told(name) for name in MASTERS}
-        every = set().union(*told.values())
-        self.story.tell(f"told of all rows: {sorted(t for t, k in every if k == '*')}")
-        for name in MASTERS:
-            yield from self._arrivals(name, every if self._forwards else told[name])
-        recorded = every.union(*(self._recorded(name) for name in MASTERS))
-        for history in self.pens:
-            yield from self._rows(history, every)
-            yield from self._vanished(history, recorded)
-
-    def _count_methods(self) -> None:
-        for name in MASTERS:
-            for method, key in run(
-                self.sites[name],
-                "SELECT DISTINCT method, (row_key ->> 'id')::int"
-                " FROM snaptide.resolution_record",
-            ):
-                self.met[key // 10].add(f"masters: settled by {method}")
-
-    def _told(self, name: str) -> set[_Key]:
-        """Rows that an error queue or the list of a master names; ("t", "*") is all."""
-        master = self.sites[name]
-        found: set[_Key] = set()
-        for error in deferred.list_errors(master):
-            parked = deferred.show_error(master, error.id)
-            if parked.procedures:
-                found.add(("counter", f"{_history(parked.calls)}0"))
-            for call in parked.calls:
-                images = [image for image in (call.old, call.new) if image]
-                table = call.table.rpartition(".")[2]
-                found |= {(table, str(image["id"])) for image in images}
-        with master.session() as connection:
-            listed = differing.listed(connection)
-        found |= {
-            (one.table.name, str(one.key["id"]) if one.key else "*") for one in listed
-        }
-        found |= {(one.table, "*") for one in differences(master) if one.rows is None}
-        return found | {("part", "*") for _ in self._untriggered(name)}
-
-    def _arrivals(self, name: str, told: set[_Key]) -> Iterator[Violation]:
-        there = Counter(
-            str(i) for (i,) in run(self.sites[name], "SELECT id FROM receipt")
-        )
-        for history, receipt in self.receipts:
-            known = {("receipt", receipt), ("receipt", "*")} & told
-            if not there[receipt] and not known:
-                yield Violation(history, f"{receipt} is not at {name}: nobody was told")
-
-    def _rows(self, history: int, told: set[_Key]) -> Iterator[Violation]:
-        """By key: one that is edited may bring a row again under its token."""
-        rows = {
-            name: {
-                (table, str(row["id"])): row
-                for (table, _), row in self.users.rows(name, history).items()
-            }
-            for name in MASTERS
-        }
-        for key in sorted({key for some in rows.values() for key in some}):
-            images = {name: some.get(key) for name, some in rows.items()}
-            known = {key, (key[0], "*")} & told
-            if any(one != images["a"] for one in images.values()) and not known:
-                yield Violation(history, f"{key}: nobody was told of {images}")
-
-    def _recorded(self, name: str) -> set[_Key]:
-        """Rows that the records of a master name."""
-        found: set[_Key] = set()
-        for table, reason, *keys in run(
-            self.sites[name],
-            "SELECT table_name, reason, row_key ->> 'id', new_values ->> 'id',"
-            " result_values ->> 'id' FROM snaptide.resolution_record",
-        ):
-            found |= {(str(table), str(key)) for key in keys}
-            found |= set(re.findall(r"(\w+) \((\d+),", reason or ""))
-        return found
-
-    def _vanished(self, history: int, told: set[_Key]) -> Iterator[Violation]:
-        """No row is gone everywhere that nobody has deleted."""
-        there = {place for name in MASTERS for place in self.users.rows(name, history)}
-        keys, deleted = defaultdict(set), set()
-        for effect in self.effects[history]:
-            for place, change in effect.items():
-                if change.after is None:
-                    deleted.add(place)
-                else:
-                    keys[place].add((place[0], str(change.after["id"])))
-        for place in keys.keys() - deleted - there:
-            if not {*keys[place], (place[0], "*")} & told:
-                yield Violation(history, f"{place} is gone: nobody was told")
-
-
-def _history(calls: Sequence[deferred.ErrorCall]) -> int:
-    for call in calls:
-        image = call.new or call.old or {}
-        if image.get("h"):
-            return int(str(image["h"]))
-        if call.table.endswith("receipt"):
-            return int(str(image["id"]).partition("-")[0])
-    raise AssertionError(calls)
 
 
 def _edits(calls: Sequence[deferred.ErrorCall], pen: Pen) -> list[deferred.Edit]:
