@@ -13,7 +13,12 @@ if TYPE_CHECKING:
         alter_conditions,
         alter_leaving,
     )
-    from snapshots.check.errors import CheckRefused, NoSuchCheck, RowsDiffer
+    from snapshots.check.errors import (
+        CheckRefused,
+        NoCommitTimes,
+        NoSuchCheck,
+        RowsDiffer,
+    )
     from snapshots.check.report import (
         CheckReport,
         Count,
@@ -89,7 +94,7 @@ if TYPE_CHECKING:
     from snapshots.past_refreshes import PastRefresh, list_refreshes
     from snapshots.policy import Leaving
     from snapshots.propagation import PropagationReport, alter_propagation
-    from snapshots.rectify.errors import BadPlan, CannotSend, NoCommitTimes
+    from snapshots.rectify.errors import BadPlan, BadRule, CannotSend
     from snapshots.rectify.report import (
         Extra,
         Missing,
@@ -100,6 +105,7 @@ if TYPE_CHECKING:
         SnapshotRectified,
         Take,
     )
+    from snapshots.rectify.rules import RectifyRule
     from snapshots.rectify.run import rectify
     from snapshots.refresh import refresh
     from snapshots.reports import (
@@ -123,6 +129,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AskedTable",
     "BadPlan",
+    "BadRule",
     "CannotMerge",
     "CannotPark",
     "CannotPropagate",
@@ -180,6 +187,7 @@ __all__ = [
     "PropagationReport",
     "Reason",
     "RectifyReport",
+    "RectifyRule",
     "Reference",
     "RefreshArguments",
     "RefreshError",

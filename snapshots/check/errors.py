@@ -30,3 +30,13 @@ class NoSuchCheck(SnaptideError):
         "List those that it keeps with: snaptide check list SITE. Only checks with "
         "--save are kept, and old ones are removed."
     )
+
+
+class NoCommitTimes(SnaptideError):
+    """A database does not keep the times at which rows were written."""
+
+    code = "SNP-274"
+    hint = (
+        "Set track_commit_timestamp = on at both sides and restart them; rows that "
+        "were written before have no time. Or ask for what needs no times."
+    )

@@ -87,8 +87,8 @@ def check(
     found: list[SnapshotCheck] = []
     for group, members in chosen(site, names).items():
         wanted = _Wanted(
-            conditions=_conditions(site, group, members, where),
-            columns=_known(members, tuple(columns)),
+            conditions=conditions(site, group, members, where),
+            columns=known(members, tuple(columns)),
             most=most,
             gentle=gently,
         )
@@ -123,7 +123,7 @@ def chosen(site: Site, named: Sequence[str]) -> dict[str, list[Snapshot]]:
     return groups
 
 
-def _known(members: Sequence[Snapshot], columns: tuple[str, ...]) -> tuple[str, ...]:
+def known(members: Sequence[Snapshot], columns: tuple[str, ...]) -> tuple[str, ...]:
     """The columns that are asked for, which all of the snapshots must have."""
     for one in members:
         unknown = [name for name in columns if name not in one.columns]
@@ -136,7 +136,7 @@ def _known(members: Sequence[Snapshot], columns: tuple[str, ...]) -> tuple[str, 
     return columns
 
 
-def _conditions(
+def conditions(
     site: Site, group: str, members: Sequence[Snapshot], asked: str | None
 ) -> dict[str, str]:
     """A condition as the master understands it for each snapshot.

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, cast, func, select
+from sqlalchemy import Numeric, cast, select
 
 from deferred.errors import BadOption
 from sites.table import Table
 from snapshots import keys
+from snapshots.check import commit_times
 from snapshots.check.moments import Moments
 from snapshots.check.report import Kind
-from snapshots.rectify.errors import NoCommitTimes
 from snapshots.rectify.found import Found
 from snapshots.rectify.report import Extra, Missing, Reference, Take
 from snapshots.side import Side
@@ -48,7 +49,25 @@ class Policy:
     extra: Extra
     missing: Missing
 
-    def of_one_side(self, kind: Kind, *, there: bool) -> Take:
+    def takes(self, held: Moments, member: Member, found: Found) -> list[Take]:
+        """Whose row both sides are to have, for each row that was found.
+
+        Raises:
+            NoCommitTimes: a database does not keep the times that are asked for.
+        """
+        there = found.rows.column("there").to_pylist()
+        of_both = {Reference.MASTER: Take.MASTER, Reference.SITE: Take.SITE}
+        right = (
+            newest(held, member, found.rows)
+            if self.reference is Reference.NEWEST
+            else [of_both[self.reference]] * found.rows.num_rows
+        )
+        return [
+            of_row if kind is Kind.DIFFERS else self._of_one_side(kind, there=outside)
+            for kind, of_row, outside in zip(found.kinds, right, there, strict=True)
+        ]
+
+    def _of_one_side(self, kind: Kind, *, there: bool) -> Take:
         """Whose row both sides are to have, of one that a single side has.
 
         Parameters:
@@ -68,29 +87,19 @@ class Policy:
         return right if self.extra is Extra.DELETE else Take.NOTHING
 
 
-def takes(held: Moments, member: Member, found: Found, policy: Policy) -> list[Take]:
-    """Whose row both sides are to have, for each row that was found.
+def newest(
+    held: Moments, member: Member, rows: pa.Table, by: str | None = None
+) -> list[Take]:
+    """The side that wrote each row last; none if that is not known of both.
+
+    Parameters:
+        by: the column that tells; commit times if none is given.
 
     Raises:
-        NoCommitTimes: a database does not keep the times that are asked for.
+        NoCommitTimes: a database does not keep the times of commits.
     """
-    there = found.rows.column("there").to_pylist()
-    of_both = {Reference.MASTER: Take.MASTER, Reference.SITE: Take.SITE}
-    newest = (
-        _newest(held, member, found.rows)
-        if policy.reference is Reference.NEWEST
-        else [of_both[policy.reference]] * found.rows.num_rows
-    )
-    return [
-        later if kind is Kind.DIFFERS else policy.of_one_side(kind, there=outside)
-        for kind, later, outside in zip(found.kinds, newest, there, strict=True)
-    ]
-
-
-def _newest(held: Moments, member: Member, rows: pa.Table) -> list[Take]:
-    """The side that wrote each row last; none if that is not known of both."""
-    theirs = _times(held.sides.master, member, member.master, rows)
-    ours = _times(held.sides.site, member, member.base, rows)
+    theirs = _times(held.sides.master, member, member.master, rows, by)
+    ours = _times(held.sides.site, member, member.base, rows, by)
     return [
         Take.NOTHING
         if number not in theirs or number not in ours
@@ -101,12 +110,12 @@ def _newest(held: Moments, member: Member, rows: pa.Table) -> list[Take]:
     ]
 
 
-def _times(side: Side, member: Member, table: Table, rows: pa.Table) -> dict[int, int]:
-    """When rows were written at a side, in microseconds, by their numbers."""
-    if side.at.scalar(select(func.current_setting("track_commit_timestamp"))) != "on":
-        raise NoCommitTimes(
-            f"Site {side.site.name} does not keep commit times.", site=side.site.name
-        )
+def _times(
+    side: Side, member: Member, table: Table, rows: pa.Table, by: str | None
+) -> dict[int, Decimal]:
+    """When rows were written at a side, by their numbers."""
+    if by is None:
+        commit_times.require(side.at, side.site.name)
     if not rows.num_rows:
         return {}
     identity = member.snapshot.identity_columns
@@ -115,13 +124,20 @@ def _times(side: Side, member: Member, table: Table, rows: pa.Table) -> dict[int
     source = _with_xmin(table)
     columns = dict(zip(names, identity, strict=True))
     same = keys.same(names, wanted, lambda name: source.c[columns[name]])
-    written = func.pg_xact_commit_timestamp(source.c.xmin)
-    seconds = sa.extract("epoch", written)
-    query = select(wanted.c.no, cast(seconds * 1_000_000, BigInteger)).join_from(
-        wanted, source, same
-    )
+    written = _written(table, source, by)
+    query = select(wanted.c.no, cast(written, Numeric)).join_from(wanted, source, same)
     found = side.at.execute(query.where(written.is_not(None))).all()
-    return {int(number): int(at) for number, at in found}
+    return {int(number): Decimal(at) for number, at in found}
+
+
+def _written(
+    table: Table, source: sa.TableClause, by: str | None
+) -> sa.ColumnElement[Any]:
+    """What grows from one version of a row to the next."""
+    if by is None:
+        return sa.extract("epoch", commit_times.of(source.c.xmin))
+    is_time = table.column(by).recorded.startswith(("timestamp", "date"))
+    return sa.extract("epoch", source.c[by]) if is_time else source.c[by]
 
 
 def _with_xmin(table: Table) -> sa.TableClause:

@@ -1,4 +1,4 @@
-"""Errors of rectifying: codes SNP-273 to SNP-275."""
+"""Errors of rectifying: codes SNP-273, 275 and 276."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class CannotSend(SnaptideError):
     )
 
 
-class NoCommitTimes(SnaptideError):
-    """A database does not keep the times at which rows were written."""
-
-    code = "SNP-274"
-    hint = (
-        "Set track_commit_timestamp = on at both sides and restart them; rows that "
-        "were written before have no time. Or name the reference: master or site."
-    )
-
-
 class BadPlan(SnaptideError):
     """The plan, or a key of it, does not fit the snapshots."""
 
     code = "SNP-275"
     hint = "Have it written anew: snaptide rectify SITE --plan FILE."
+
+
+class BadRule(SnaptideError):
+    """A rule of rectify is wrong, or does not fit the snapshots that it is about."""
+
+    code = "SNP-276"
+    hint = (
+        "A rule without `snapshots` is about all that are looked at: name those that "
+        "have its columns. docs/howto/rectify.md describes rules."
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tenacity import stop_after_attempt
 
@@ -19,10 +19,11 @@ from snapshots.check.report import Kind, Reason
 from snapshots.check.run import ATTEMPTS
 from snapshots.errors import PositionMoved
 from snapshots.keys import Keys
-from snapshots.rectify import choose, found, send
+from snapshots.rectify import found, send
 from snapshots.rectify.choose import Policy
 from snapshots.rectify.found import Found
 from snapshots.rectify.report import Planned, PlannedRow, SnapshotRectified, Take
+from snapshots.rectify.rules import Rules
 from snapshots.snapshot import Snapshot
 from snapshots.window import Member
 from snaptide_imports import lazily
@@ -33,8 +34,11 @@ else:
     pa = lazily("pyarrow")
 
 
+#: A plan that was made before, or how to make one.
+Decider: TypeAlias = Take | Policy | Rules
+
 #: Rows that differ, and what decides about them.
-_Decidable = tuple[Found, Take | Policy]
+_Decidable = tuple[Found, Decider]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +47,7 @@ class Wanted:
 
     #: all rows if None
     keys: Keys | None
-    #: a plan that was made before, or how to make one
-    take: Take | Policy
+    take: Decider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,7 @@ def plan(
         most: how many rows of each snapshot are listed; None is all of them.
 
     Raises:
-        CannotSend, NoCommitTimes, BadPlan: it cannot be done so.
+        CannotSend, NoCommitTimes, BadPlan, BadRule: it cannot be done so.
         PositionMoved: refreshes came in between again and again.
     """
     made: dict[str, tuple[list[Intent], SnapshotRectified]] = {}
@@ -106,7 +109,7 @@ def _compared(
     held: Moments, members: Sequence[Member], wanted: Mapping[str, Sequence[Wanted]]
 ) -> Iterator[tuple[Member, list[_Decidable]]]:
     """The rows of each snapshot that differ, with what decides about them."""
-    all_rows: dict[str, Take | Policy] = {}
+    all_rows: dict[str, Decider] = {}
     for member in members:
         name, some = member.snapshot.key, list[_Decidable]()
         for one in wanted[name]:
@@ -129,9 +132,9 @@ def _decide(
     rows: list[PlannedRow] = []
     for some, take in compared:
         takes = (
-            choose.takes(held, member, some, take)
-            if isinstance(take, Policy)
-            else [take] * some.rows.num_rows
+            [take] * some.rows.num_rows
+            if isinstance(take, Take)
+            else take.takes(held, member, some)
         )
         left.update(some.left)
         space = None if most is None else most - len(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from deferred.errors import BadOption
@@ -29,6 +30,7 @@ from snapshots.rectify.report import (
     SnapshotRectified,
     Take,
 )
+from snapshots.rectify.rules import RectifyRule, ready
 from snapshots.snapshot import Snapshot
 
 #: A key: values in the order of its columns, or by column, as texts.
@@ -48,6 +50,7 @@ def rectify(
     run: int | None = None,
     only: Sequence[Key] = (),
     plan: Sequence[PlannedRow] | None = None,
+    rules: Sequence[RectifyRule] | None = None,
     dry_run: bool = False,
     most: int | None = 1000,
     allow_mass_delete: bool = False,
@@ -77,6 +80,8 @@ def rectify(
         plan: rows and what to take for each, as a report has them; what chooses rows
             and references does not count then. A row that is equal by now, or has a
             reason, is left alone.
+        rules: decide for each row: the first that fits it counts, and a row that none
+            fits is left as it is. `reference`, `extra` and `missing` do not count then.
         dry_run: write nothing.
         most: how many rows of each snapshot are listed; None is all of them.
         allow_mass_delete: as of a refresh, which deletes rows at the site.
@@ -89,6 +94,7 @@ def rectify(
         CannotSend: rows of a read-only or synchronous snapshot would go to the master.
         NoCommitTimes: a database does not keep the times at which rows were written.
         BadPlan: a key does not fit its snapshot.
+        BadRule: a rule names a snapshot, column or condition that does not fit.
         RefreshRunning: another refresh of the group does not end.
         MassDelete, MassLeave: more rows would go than `allow_mass_delete` allows.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one of
@@ -99,6 +105,8 @@ def rectify(
     extras.require("spark")
     if run is not None and only:
         raise BadOption("run and only both choose rows: give one of them.")
+    if plan is not None and rules is not None:
+        raise BadOption("plan and rules both decide about rows: give one of them.")
     began, at = time.monotonic(), datetime.now(UTC)
     policy = Policy(
         reference=choice(Reference, reference, "reference"),
@@ -112,6 +120,8 @@ def rectify(
         looked_at = _of_rows(site, _of_run(site, run, names, policy))
     else:
         looked_at = _whole(site, names, only, policy)
+    if rules is not None:
+        looked_at = _by_rules(site, looked_at, rules)
     found: list[SnapshotRectified] = []
     for group, wanted in looked_at.items():
         made = planning.plan(site, group, wanted, most, progress)
@@ -175,6 +185,19 @@ def _of_rows(site: Site, rows: Iterable[tuple[str, Key, Take | Policy]]) -> _Gro
         }
         for group, members in groups.items()
     }
+
+
+def _by_rules(site: Site, looked_at: _Groups, given: Sequence[RectifyRule]) -> _Groups:
+    """The same rows, decided about by rules."""
+    decided: _Groups = {}
+    for group, wanted in looked_at.items():
+        members = check_run.chosen(site, [*wanted])[group]
+        rules = ready(site, group, members, given)
+        decided[group] = {
+            name: [replace(one, take=rules) for one in some]
+            for name, some in wanted.items()
+        }
+    return decided
 
 
 def _keys(one: Snapshot, given: Sequence[Key]) -> Keys:

@@ -29,7 +29,7 @@ def takes(
         @wraps(command)
         def run(ctx: typer.Context, **values: Any) -> None:
             chosen = {name: values.pop(name) for name in model.model_fields}
-            given = {n: v for n, v in chosen.items() if _is_given(ctx, n)}
+            given = {n: v for n, v in chosen.items() if is_given(ctx, n)}
             command(ctx, **values, **model.of(given).given)
 
         own = inspect.signature(command, eval_str=True)
@@ -61,7 +61,8 @@ def _parameters(
         )
 
 
-def _is_given(ctx: typer.Context, name: str) -> bool:
+def is_given(ctx: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
 

@@ -17,6 +17,7 @@ from snaptide.check_words import differ_still, rectified, values
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.check_shown import some_rows
 from snaptide.cli.failures import ExitCode
+from snaptide.cli.options import is_given
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
@@ -24,7 +25,7 @@ from snaptide.errors import BadArgument
 from snaptide.units import duration
 
 if TYPE_CHECKING:
-    from snapshots import PlannedRow, RectifyReport, SnapshotRectified
+    from snapshots import PlannedRow, RectifyReport, RectifyRule, SnapshotRectified
 
 Names = Annotated[
     list[str] | None,
@@ -63,6 +64,15 @@ AppliedFile = Annotated[
         "--apply", exists=True, dir_okay=False, help="Do what such a file says."
     ),
 ]
+RulesFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--rules",
+        exists=True,
+        dir_okay=False,
+        help="Decide for each row by the rules in this file.",
+    ),
+]
 Listed = Annotated[
     int, typer.Option("--max", min=0, help="List so many rows of each snapshot.")
 ]
@@ -82,6 +92,7 @@ def rectify(
     reference: ReferenceSide = Reference.MASTER,
     extra: ExtraRows = Extra.DELETE,
     missing: MissingRows = Missing.COPY,
+    rules: RulesFile = None,
     only: OnlyKeys = None,
     dry_run: DryRun = False,
     plan: PlanFile = None,
@@ -101,8 +112,10 @@ def rectify(
     program = Program.of(ctx)
     chosen, subject = program.site(site), " ".join(names or ["all snapshots"])
     run, names = _divided(names or [])
-    if apply is not None and (plan is not None or run is not None or names or only):
+    if apply is not None and (plan or rules or run is not None or names or only):
         raise BadArgument("--apply takes rows from its file: leave the others out.")
+    if rules is not None:
+        _refuse_beside_rules(ctx)
     given = None if apply is None else _read(apply, site)
     with working(program, chosen, "rectify") as shown, shown(subject) as progress:
         report = snapshots.rectify(
@@ -114,6 +127,7 @@ def rectify(
             run=run,
             only=[key_values(one) for one in only or ()],
             plan=given,
+            rules=None if rules is None else _read_rules(rules),
             dry_run=dry_run or plan is not None,
             most=most if plan is None else None,
             allow_mass_delete=allow_mass_delete,
@@ -136,6 +150,23 @@ def _read(file: Path, site: str) -> list[PlannedRow]:
     from snaptide.cli import rectify_file
 
     return rectify_file.read(file, site)
+
+
+def _refuse_beside_rules(ctx: typer.Context) -> None:
+    """Refuse options that decide about rows, where rules do.
+
+    Raises:
+        BadArgument: one was given.
+    """
+    for name in ("reference", "extra", "missing"):
+        if is_given(ctx, name):
+            raise BadArgument(f"The rules decide about rows: leave --{name} out.")
+
+
+def _read_rules(file: Path) -> list[RectifyRule]:
+    from snaptide.cli import rectify_file
+
+    return rectify_file.read_rules(file)
 
 
 def _write(file: Path, report: RectifyReport) -> None:

@@ -1,4 +1,4 @@
-"""Reads and writes the file of a rectify plan, for review and editing."""
+"""Reads and writes the files of rectify: a plan for review and editing, and rules."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from snapshots.rectify.errors import BadPlan
+from deferred.errors import BadOption
+from snapshots.rectify.errors import BadPlan, BadRule
 from snapshots.rectify.report import PlannedRow, RectifyReport, Take
+from snapshots.rectify.rules import RectifyRule
 from snaptide import toml
 
 _HEAD = """\
@@ -46,10 +48,7 @@ def read(file: Path, site: str) -> list[PlannedRow]:
     Raises:
         BadPlan: the file is none, or for another site.
     """
-    try:
-        found = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadPlan(f"{file} cannot be read: {error}", file=str(file)) from None
+    found = _document(file, BadPlan)
     if found.get("site") != site:
         raise BadPlan(
             f"{file} is a plan for site {found.get('site')}, not {site}.",
@@ -59,6 +58,36 @@ def read(file: Path, site: str) -> list[PlannedRow]:
     if not isinstance(rows, list):
         raise BadPlan(f"{file} has no list of rows.", file=str(file))
     return list(_rows(file, rows))
+
+
+def read_rules(file: Path) -> list[RectifyRule]:
+    """The rules in a file.
+
+    Raises:
+        BadRule: the file has no list of rules, or one of them is wrong.
+    """
+    found = _document(file, BadRule)
+    entries = found.pop("rule", None)
+    if not isinstance(entries, list) or found:
+        others = f", and no {', '.join(found)}" if found else ""
+        raise BadRule(f"{file} needs [[rule]] entries{others}.", file=str(file))
+    return [_rule(file, number, one) for number, one in enumerate(entries, 1)]
+
+
+def _rule(file: Path, number: int, given: Any) -> RectifyRule:
+    try:
+        return RectifyRule.of(given)
+    except BadOption as error:
+        raise BadRule(
+            f"Rule {number} of {file}: {error}", file=str(file), rule=number
+        ) from None
+
+
+def _document(file: Path, wrong: type[BadPlan | BadRule]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise wrong(f"{file} cannot be read: {error}", file=str(file)) from None
 
 
 def _rows(file: Path, given: list[Any]) -> Iterator[PlannedRow]:

@@ -1,0 +1,29 @@
+"""When rows were written, by the times at which a database's transactions committed.
+
+PostgreSQL keeps them if `track_commit_timestamp` is on, and not for ever: a row may
+have been written before the oldest of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from snapshots.check.errors import NoCommitTimes
+
+
+def require(connection: Connection, site: str) -> None:
+    """Make sure that a database keeps them.
+
+    Raises:
+        NoCommitTimes: it does not.
+    """
+    kept = select(func.current_setting("track_commit_timestamp"))
+    if connection.scalar(kept) != "on":
+        raise NoCommitTimes(f"Site {site} does not keep commit times.", site=site)
+
+
+def of(xmin: ColumnElement[Any]) -> ColumnElement[Any]:
+    """When the transaction of a row's `xmin` committed; NULL if that is not known."""
+    return func.pg_xact_commit_timestamp(xmin)
