@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     )
     from snapshots.check.errors import (
         CheckRefused,
+        CheckRunning,
         NoCommitTimes,
         NoSuchCheck,
         RowsDiffer,
@@ -138,6 +139,7 @@ __all__ = [
     "ChangeWithdrawn",
     "CheckRefused",
     "CheckReport",
+    "CheckRunning",
     "ColumnChanged",
     "ColumnGone",
     "ColumnsLeftOut",

@@ -13,8 +13,9 @@ from deferred import runs
 from deferred.options import CheckOptions
 from deferred.schedules import EVERYTHING
 from deferred.tasks import RETRYING
-from sites import activity, configured
-from snapshots.check.errors import RowsDiffer
+from sites import Site, activity, configured
+from snapshots.check.alone import alone
+from snapshots.check.errors import CheckRunning, RowsDiffer
 from snapshots.errors import RefreshRunning
 from snapshots.reports import RefreshReport
 
@@ -54,12 +55,21 @@ def refresh(site: str, group: str, **options: Any) -> None:
 def check(site: str, subject: str = EVERYTHING, **options: Any) -> None:
     """Check a refresh group, or all of them, and save what is found at the site.
 
+    If the same check is running still, that one goes on alone.
+
     Raises:
         RowsDiffer: rows differ without a reason; so the schedule shows a failure.
     """
-    home = configured.site(site)
+    try:
+        _check(configured.site(site), subject, options)
+    except CheckRunning:
+        log.info("check %s %s: another check is running.", site, subject)
+
+
+def _check(home: Site, subject: str, options: Mapping[str, Any]) -> None:
     with (
-        runs.outcome(home, "check", subject),
+        runs.outcome(home, "check", subject, in_progress=CheckRunning),
+        alone(home, subject),
         activity.report(home, "check", subject) as progress,
     ):
         chosen = CheckOptions.of(options)
@@ -74,7 +84,7 @@ def check(site: str, subject: str = EVERYTHING, **options: Any) -> None:
             logging.WARNING if report.unproven else logging.INFO,
             "check %s %s: %s rows differ, %s of them unexplained, %s cannot be told, "
             "in %.1f s.",
-            site,
+            home.name,
             subject,
             f"{report.differing:,}",
             f"{report.unexplained:,}",
@@ -82,7 +92,7 @@ def check(site: str, subject: str = EVERYTHING, **options: Any) -> None:
             report.seconds,
             extra={
                 "event": "check",
-                "site": site,
+                "site": home.name,
                 "subject": subject,
                 "differing": report.differing,
                 "unexplained": report.unexplained,
@@ -94,7 +104,7 @@ def check(site: str, subject: str = EVERYTHING, **options: Any) -> None:
             raise RowsDiffer(
                 f"{report.unexplained:,} rows differ without a reason: check "
                 f"{report.run}.",
-                site=site,
+                site=home.name,
                 run=report.run,
             )
 

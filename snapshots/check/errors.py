@@ -40,3 +40,12 @@ class NoCommitTimes(SnaptideError):
         "Set track_commit_timestamp = on at both sides and restart them; rows that "
         "were written before have no time. Or ask for what needs no times."
     )
+
+
+class CheckRunning(SnaptideError):
+    """The same check by schedule is running already."""
+
+    code = "SNP-277"
+    hint = (
+        "Let it end. If each run takes longer than its interval, choose a longer one."
+    )

@@ -16,6 +16,7 @@ from sites.configured import Configuration
 from sites.names import quoted
 from snapshots import Kind, NoSuchCheck, Reason, RowsDiffer, tasks
 from snapshots.check import saved
+from snapshots.check.alone import alone
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -335,3 +336,23 @@ def test_doctor_names_the_last_check_of_each_snapshot(
     assert "saved check, 2, was 0.0 hours ago and found 2 rows" in told("error")["t"]
     assert [*told("info")] == ["u"]
     assert snaptide("doctor", "jfk").exit_code == 3
+
+
+def test_a_scheduled_check_leaves_the_same_one_alone_that_is_running(
+    sites: Directory,
+    jfk: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(configured, "_current", Configuration(directory=sites))
+    schedules.schedule(jfk, "check", "t", every="1h")
+    caplog.set_level("INFO", "snapshots.tasks")
+    with alone(jfk, "t"):
+        tasks.check("jfk", "t")
+        assert "check jfk t: another check is running." in caplog.text
+        tasks.check("jfk", "other")
+    # It was no failure, and left nothing behind.
+    assert schedules.find_schedule(jfk, "check", "t").last_error is None
+    assert [one.snapshots[0].name for one in snapshots.list_checks(jfk)] == ["u"]
+    tasks.check("jfk", "t")
+    assert snapshots.list_checks(jfk)[0].snapshots[0].name == "t"
