@@ -6,8 +6,10 @@ have been written before the oldest of them.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
+from psycopg import sql
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from snapshots.check.errors import NoCommitTimes
@@ -27,3 +29,15 @@ def require(connection: Connection, site: str) -> None:
 def of(xmin: ColumnElement[Any]) -> ColumnElement[Any]:
     """When the transaction of a row's `xmin` committed; NULL if that is not known."""
     return func.pg_xact_commit_timestamp(xmin)
+
+
+def since(moment: datetime) -> str:
+    """The condition on rows of a table that were written since a time.
+
+    It also holds for rows whose time is not known: these may be as young. Rows of a
+    foreign table have no transaction.
+    """
+    text = sql.SQL("coalesce(pg_xact_commit_timestamp({}) >= {}, true)").format(
+        sql.SQL("nullif(xmin, '0'::xid)"), sql.Literal(moment)
+    )
+    return text.as_string()

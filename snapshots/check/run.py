@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection
 from tenacity import stop_after_attempt
@@ -14,7 +14,7 @@ from sites import QualifiedName, extras, identity, retry, traces, where
 from sites.progress import Progress
 from sites.site import Site
 from snapshots import refresh_group, snapshot
-from snapshots.check import compare, moments, saved, tally
+from snapshots.check import commit_times, compare, moments, saved, tally
 from snapshots.check.errors import CheckRefused
 from snapshots.check.report import CheckReport, SnapshotCheck
 from snapshots.errors import PositionMoved, UnknownColumn
@@ -31,6 +31,8 @@ class _Wanted:
 
     #: by snapshot, the condition as its master prints it
     conditions: Mapping[str, str]
+    #: the condition on when rows were written
+    written: str | None
     columns: tuple[str, ...]
     most: int
     gentle: bool
@@ -42,6 +44,7 @@ def check(
     *,
     where: str | None = None,
     columns: Sequence[str] = (),
+    since: timedelta | None = None,
     most: int = 1000,
     save: bool = False,
     gently: bool = False,
@@ -60,6 +63,9 @@ def check(
         where: only rows for which this holds at either side; an expression over columns
             of the snapshots, as in SQL.
         columns: compare only these and the key; all if none is given.
+        since: only rows that were inserted or updated within this time at either side,
+            by the times of their commits; and those whose time is not known. A row that
+            one side has deleted is not found, unless the other has written it since.
         most: how many rows of each snapshot are listed; the counts are exact.
         save: keep the report at the site, where `show_check` finds it. The site keeps
             it, because it is about the site's snapshots and stays when they get another
@@ -73,7 +79,9 @@ def check(
 
     Raises:
         UnknownSnapshot: the site has no group or snapshot of that name.
-        UnknownColumn, CheckRefused, BadCondition: `where` or `columns` is wrong.
+        UnknownColumn, CheckRefused, BadCondition: `where`, `columns` or `since` is
+            wrong.
+        NoCommitTimes: a database does not keep the times that `since` asks for.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one of
             the two databases is away, or was restored or replaced.
         PositionMoved: refreshes came in between again and again.
@@ -84,10 +92,12 @@ def check(
     extras.require("spark")
     began, at = time.monotonic(), datetime.now(UTC)
     names = [what] if isinstance(what, str) else list(what)
+    written = None if since is None else _written_since(at, since)
     found: list[SnapshotCheck] = []
     for group, members in chosen(site, names).items():
         wanted = _Wanted(
             conditions=conditions(site, group, members, where),
+            written=written,
             columns=known(members, tuple(columns)),
             most=most,
             gentle=gently,
@@ -95,7 +105,7 @@ def check(
         found += _check_group(site, group, members, wanted, progress)
     report = CheckReport(
         site=site.name,
-        where=where,
+        where=_all_of(where, written),
         columns=tuple(columns),
         most=most,
         snapshots=tuple(found),
@@ -179,6 +189,28 @@ def condition(
     return printed
 
 
+def _written_since(at: datetime, since: timedelta) -> str:
+    """The condition on rows that were written within a time.
+
+    Raises:
+        CheckRefused: no row can have been written in it, or the calendar ends.
+    """
+    if since <= timedelta(0):
+        raise CheckRefused("since is a time that has passed: more than 0.")
+    try:
+        return commit_times.since(at - since)
+    except OverflowError:
+        raise CheckRefused(f"since is too long: {since.days:,} days.") from None
+
+
+def _all_of(*conditions: str | None) -> str | None:
+    """The condition that all of these hold."""
+    given = [one for one in conditions if one is not None]
+    if len(given) > 1:
+        given = [f"({one})" for one in given]
+    return " AND ".join(given) or None
+
+
 def _check_group(
     site: Site,
     group: str,
@@ -193,6 +225,9 @@ def _check_group(
         for attempt in retry.on(PositionMoved, stop=stop_after_attempt(ATTEMPTS)):
             with attempt, moments.held(site, group, names) as held:
                 master = held.sides.master.site.name
+                if wanted.written is not None:
+                    for side in (held.sides.master, held.sides.site):
+                        commit_times.require(side.at, side.site.name)
                 members = [_restricted(one, wanted) for one in held.seen.members]
                 done = tally.take(held, members, wanted.most, gentle=wanted.gentle)
                 for number, one in enumerate(done, 1):
@@ -210,9 +245,8 @@ def _check_group(
 
 def _restricted(member: Member, wanted: _Wanted) -> Member:
     """A snapshot with the rows and columns that are compared."""
-    member = replace(
-        compare.whole(member), only=wanted.conditions.get(member.snapshot.key)
-    )
+    asked = wanted.conditions.get(member.snapshot.key)
+    member = replace(compare.whole(member), only=_all_of(asked, wanted.written))
     if not wanted.columns:
         return member
     keep = {*wanted.columns, *member.snapshot.identity_columns}

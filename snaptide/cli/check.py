@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from snaptide.cli.check_shown import end_with, shown_check
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
+from snaptide.errors import BadArgument
 
 
 class _RunByDefault(TyperGroup):
@@ -52,6 +54,14 @@ Columns = Annotated[
     ),
 ]
 
+Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Only rows that were inserted or updated within it at either side: 30m, "
+        "2h, 7d.",
+    ),
+]
 Listed = Annotated[
     int,
     typer.Option(
@@ -79,6 +89,7 @@ def run(
     *,
     where: Where = None,
     columns: Columns = None,
+    since: Since = None,
     most: Listed = 1000,
     save: Save = False,
     gently: Gently = False,
@@ -103,6 +114,7 @@ def run(
             names or (),
             where=where,
             columns=divided(columns),
+            since=None if since is None else _duration(since),
             most=most,
             save=save,
             gently=gently,
@@ -119,3 +131,12 @@ def divided(columns: str | None) -> list[str]:
     from sites import names
 
     return [*map(names.plain, filter(None, names.divided(columns or "", ",")))]
+
+
+def _duration(given: str) -> timedelta:
+    from deferred import interval
+
+    seconds = interval.seconds_of(given)
+    if seconds is None:
+        raise BadArgument(f"--since takes a duration like 2h, not {given!r}.")
+    return timedelta(seconds=min(seconds, interval.LONGEST))
