@@ -360,10 +360,12 @@ class _Case:
                 taken = self.judge_.taken_along.get((deed.site, deed.transaction), "")
                 if f"{place[0]} ({key}," in taken:
                     return True
-                for record in self.judge_.records.get(named, ()):
-                    # Of a part that was parked, it may be about the other one.
-                    if len(deeds) == 1 and not partial:
-                        self._true(place, key, record)
+                records = self.judge_.records.get(named, ())
+                # Of a part that was parked, they may be about the other one.
+                if records and len(deeds) == 1 and not partial:
+                    # What one rule made of a row, the next one decides about.
+                    self._true(place, key, records[-1])
+                if records:
                     return True
         return partial and place not in self.actual and not self._tried(place, keys)
 

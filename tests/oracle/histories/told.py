@@ -101,7 +101,7 @@ class Told:
         ]
 
     def records(self) -> dict[Named, list[Record]]:
-        """What was decided about conflicts, by the row's key."""
+        """What was decided about conflicts, by the row's key; the first one first."""
         found: dict[Named, list[Record]] = defaultdict(list)
         for row in self._records():
             origin, transaction, table, kind, method, decision, key, new, result = row
@@ -126,6 +126,7 @@ class Told:
         yield from self._all(
             "SELECT origin, origin_transaction, table_name, kind, method, decision,"
             " row_key, new_values, result_values FROM snaptide.resolution_record"
+            " ORDER BY id"
         )
 
     def _all(self, query: str, *values: object) -> list[tuple[Any, ...]]:
