@@ -198,6 +198,8 @@ def _of_quiet() -> sa.Select[Any]:
     )
 
 
+_OF_ACTIVITY = ("kind", "subject", "done", "total", "unit", "started_at", "rate")
+
 #: No list is called as one of its columns.
 _LISTS = {
     "backlog": _of_backlog(),
@@ -207,7 +209,9 @@ _LISTS = {
     "readers": _of_readers(),
     "brought": select(destination.c.name, destination.c.delivered).order_by("name"),
     "schedules": select(schedule).order_by("kind", "subject"),
-    "activities": select(activity).where(running()).order_by("started_at"),
+    "activities": select(*(activity.c[name] for name in _OF_ACTIVITY))
+    .where(running())
+    .order_by("started_at"),
     "suspended": select(replication_group)
     .where(replication_group.c.status != Status.NORMAL)
     .order_by("name"),

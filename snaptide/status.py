@@ -291,9 +291,8 @@ def _schedules(found: Reading) -> Iterator[ScheduleStatus]:
 def _activity(row: Row) -> Activity:
     rest = None if row.total is None else max(row.total - row.done, 0)
     known = rest is not None and row.rate
-    told = ("kind", "subject", "done", "total", "unit", "started_at", "rate")
     return Activity(
-        **{name: getattr(row, name) for name in told},
+        **vars(row),
         rest=rest,
         remaining=rest / row.rate if known else None,
     )
