@@ -146,7 +146,7 @@ ACTS = (
 
 
 #: What users of two masters do that cannot both be.
-MEETINGS = ("notes", "note and delete", "child and delete", "codes", "codes")
+MEETINGS = ("notes", "note and delete", *["child and delete"] * 3, "codes", "codes")
 
 
 def meeting(pen: Pen, what: str) -> tuple[list[Statement], list[Statement]]:
