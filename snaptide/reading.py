@@ -18,9 +18,8 @@ from sqlalchemy import Connection, Double, Text, cast, func, literal_column, sel
 from deferred import runs
 from deferred.catalog import beat, destination, schedule
 from deferred.error_catalog import error_transaction
+from deferred.queues import backlog
 from deferred.queues.backlog import Backlog
-from deferred.queues.destination_state import DestinationState
-from deferred.queues.queue import goes_to
 from deferred.runs import GRACE, Overdue
 from groups import Status
 from groups.catalog import quiet_group, replication_group
@@ -33,7 +32,7 @@ from masters.catalog import (
 )
 from masters.numbers.left import Numbers, leased
 from sites.activity import running
-from sites.catalog import SCHEMA, activity
+from sites.catalog import activity
 from sites.prepared import Prepared, as_json
 from snapshots.catalog import refresh_group, refresh_run, refresh_step, snapshot
 from snaptide import revisions
@@ -114,19 +113,13 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _backlog(row: Row) -> Backlog:
-    states = [
-        DestinationState(**{**one, "since": datetime.fromisoformat(one["since"])})
-        for one in row.states
-    ]
     age = row.max_lag_age
     limit = None if age is None else timedelta(seconds=age)
-    return Backlog(**{**vars(row), "states": tuple(states), "max_lag_age": limit})
+    return backlog.of_row({**vars(row), "max_lag_age": limit})
 
 
 #: Columns with times whose names do not tell.
 _TIMES = ("oldest", "since", "status_since")
-
-_VIEW = sa.table("defbacklog", *map(sa.column, Backlog.__slots__), schema=SCHEMA)
 
 _IN_DOUBT = (
     "(SELECT count(*) FROM pg_prepared_xacts"
@@ -151,10 +144,10 @@ _COUNTS = {
 
 
 def _of_backlog() -> sa.Select[Any]:
-    age = func.extract("epoch", _VIEW.c.max_lag_age)
-    columns = [one for one in _VIEW.c if one.name != "max_lag_age"]
-    used = select(*columns, age.label("max_lag_age"))
-    return used.where(goes_to(_VIEW.c.destination)).order_by("destination")
+    # In seconds: JSON has intervals as texts.
+    age = func.extract("epoch", backlog.VIEW.c.max_lag_age)
+    columns = [one for one in backlog.VIEW.c if one.name != "max_lag_age"]
+    return backlog.EVERY.with_only_columns(*columns, age.label("max_lag_age"))
 
 
 def _of_groups() -> sa.Select[Any]:

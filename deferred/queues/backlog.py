@@ -5,7 +5,7 @@ It is a hint: the truth about a transaction is the destination's marker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -52,7 +52,9 @@ class Backlog:
     last_error_at: datetime | None
 
 
-_VIEW = sa.table("defbacklog", *map(sa.column, Backlog.__slots__), schema=SCHEMA)
+VIEW = sa.table("defbacklog", *map(sa.column, Backlog.__slots__), schema=SCHEMA)
+#: The destinations for which something is queued here.
+EVERY = select(VIEW).where(goes_to(VIEW.c.destination)).order_by("destination")
 
 
 def waiting_destinations(connection: Connection) -> dict[str, datetime | None]:
@@ -81,9 +83,7 @@ def resting(connection: Connection) -> set[str]:
 
 def backlogs(connection: Connection) -> list[Backlog]:
     """What waits for each destination, by name. Reads the whole queue."""
-    used = select(_VIEW).where(goes_to(_VIEW.c.destination))
-    rows = connection.execute(used.order_by("destination"))
-    return [_backlog(row) for row in rows]
+    return [of_row(row._asdict()) for row in connection.execute(EVERY)]
 
 
 def backlog_of(connection: Connection, name: str) -> Backlog:
@@ -93,13 +93,13 @@ def backlog_of(connection: Connection, name: str) -> Backlog:
         NoSuchDestination: nothing here is queued for it.
     """
     row = connection.execute(
-        select(_VIEW).where(_VIEW.c.destination == name)
+        select(VIEW).where(VIEW.c.destination == name)
     ).one_or_none()
     if row is None:
         raise NoSuchDestination(
             f"Nothing is queued here for {name!r}.", destination=name
         )
-    return _backlog(row)
+    return of_row(row._asdict())
 
 
 def calls_left(connection: Connection, name: str, queues: Sequence[Queue]) -> int:
@@ -148,12 +148,13 @@ def set_disabled(site: Site, name: str, *, disabled: bool) -> Backlog:
         return backlog_of(connection, name)
 
 
-def _backlog(row: Row[Any]) -> Backlog:
+def of_row(row: Mapping[str, Any]) -> Backlog:
+    """What a row of the view says."""
     states = tuple(
         DestinationState(**{**one, "since": datetime.fromisoformat(one["since"])})
-        for one in row.states
+        for one in row["states"]
     )
-    return Backlog(**{**row._mapping, "states": states})
+    return Backlog(**{**row, "states": states})
 
 
 def _heads() -> sa.Select[Any]:
