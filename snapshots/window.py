@@ -318,15 +318,15 @@ def _member(
         parts=parts,
         schema_version=schema_version,
     )
-    if member.method == FAST and (
-        _is_rewritten(member) or functions.are_replaced(snapshot, called)
-    ):
+    if member.method == FAST and _is_rewritten(member):
         return replace(member, method=COMPLETE)
     return member
 
 
 def _is_rewritten(member: Member) -> bool:
-    """Whether values may have changed with no trigger to see it."""
+    """Whether values, or what fulfils the condition, may have changed unseen."""
+    if functions.are_replaced(member.snapshot, member.functions):
+        return True
     why = rewrites.why_rewritten(member.snapshot, member.states, member.files)
     return why is not None or any(
         parents.is_rewritten(member.snapshot, name, one.columns, one.files)
