@@ -9,7 +9,7 @@ from snapshots.check.listed import cut
 from snapshots.check.report import Reason
 
 if TYPE_CHECKING:
-    from groups import TableRectified
+    from groups import GroupRectifyReport, TableRectified
     from snapshots import RectifyReport, SnapshotRectified
     from snapshots.check.report import CheckReport
 
@@ -44,15 +44,21 @@ def said_of(report: CheckReport) -> str:
     return "Equal." if report.equal else "All differences are explained."
 
 
-def rectified(report: RectifyReport) -> str:
-    """What became of rows that were to be mended, in one sentence."""
+def rectified(
+    report: RectifyReport | GroupRectifyReport, todo: str = ": refresh first"
+) -> str:
+    """What became of rows that were to be mended, in one sentence.
+
+    Parameters:
+        todo: what to do where differences cannot be told.
+    """
     if report.dry_run:
         return f"{report.to_mend:,} rows would be mended."
     if report.unexplained:
         again = "run the command again"
         return f"{report.unexplained:,} rows still differ without a reason: {again}."
     if report.unproven:
-        return f"{report.unproven:,} rows differ and cannot be told: refresh first."
+        return f"{report.unproven:,} rows differ and cannot be told{todo}."
     return f"{report.mended:,} rows mended."
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 import groups
 from groups.rectify.report import RectifyExtra
 from snapshots.rectify.report import Missing
-from snaptide.check_words import differ_still, values
+from snaptide.check_words import differ_still, rectified, values
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.check_shown import some_rows
 from snaptide.cli.failures import ExitCode
@@ -130,7 +130,7 @@ def _shown(report: GroupRectifyReport) -> Group:
         parts += ["", _done(report)]
     if report.left_out:
         parts += ["", *(f"{m} left out: {why}" for m, why in report.left_out.items())]
-    parts += ["", f"{_said(report)} ({duration(report.seconds)})"]
+    parts += ["", f"{rectified(report, todo='')} ({duration(report.seconds)})"]
     return Group(*parts)
 
 
@@ -170,14 +170,3 @@ def _done(report: GroupRectifyReport) -> Table:
     ]
     names = ["master", "table", "queued", "queued at", "mended", "differ still"]
     return table(names, rows)
-
-
-def _said(report: GroupRectifyReport) -> str:
-    if report.dry_run:
-        return f"{report.to_mend:,} rows would be mended."
-    if report.unexplained:
-        again = "run the command again"
-        return f"{report.unexplained:,} rows still differ without a reason: {again}."
-    if report.unproven:
-        return f"{report.unproven:,} rows differ and cannot be told."
-    return f"{report.mended:,} rows mended."

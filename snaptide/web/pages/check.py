@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import snapshots
-from sites import Site
 from snapshots import CheckReport, Difference, Reason, SnapshotCheck
 from snaptide.check_words import MEANING, said_of, values
 from snaptide.web.listed import listed, start_of
@@ -67,7 +66,7 @@ class Row:
 def read(visit: Visit) -> Mapping[str, Any]:
     """The check; of its rows those of one snapshot, if the address names one."""
     number, chosen = visit.number("id"), visit.query("snapshot")
-    report = visit.ask(("check", number), partial(found, run=number))
+    report = saved(visit)
     lines = [line for one in report.snapshots for line in _lines(one)]
     rows = [
         Row(snapshot=one.name, difference=row)
@@ -95,9 +94,14 @@ def read(visit: Visit) -> Mapping[str, Any]:
     }
 
 
-def found(site: Site, *, run: int) -> CheckReport:
-    """A saved check, with the rows that it lists."""
-    return snapshots.show_check(site, run)
+def saved(visit: Visit) -> CheckReport:
+    """The check that the address names, with the rows that it lists.
+
+    Raises:
+        NoSuchCheck, SiteUnreachable: it cannot be had.
+    """
+    number = visit.number("id")
+    return visit.ask(("check", number), partial(snapshots.show_check, run=number))
 
 
 def _lines(one: SnapshotCheck) -> Iterator[Line]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import wait
-from functools import partial
 from typing import Any
 
 from snapshots import Extra, Missing, PlannedRow, Reference, SnapshotRectified, Take
 from snaptide.check_words import differ_still, rectified, values
 from snaptide.web.listed import listed, start_of
 from snaptide.web.page import Action, Page, Shown
-from snaptide.web.pages.check import found
+from snaptide.web.pages.check import saved
 from snaptide.web.questions import PATIENCE
 from snaptide.web.repairs import Policy, Repair
 from snaptide.web.visit import Visit, command, polled
@@ -34,7 +33,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
         NoSuchCheck, SiteUnreachable: there is nothing to plan for.
     """
     number = visit.number("id")
-    check = visit.ask(("check", number), partial(found, run=number))
+    check = saved(visit)
     repair = visit.console.repairs.of(visit.site, number)
     if repair is not None and not polled(visit.request):
         # Most need no second look.
