@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 
+import psycopg
 import pytest
 from sqlalchemy import text
 
 from masters.log.snapshot_log import create_snapshot_log
 from sites import Directory, Site, identity
 from snaptide import migrate
+from snaptide.embedded import PostgresServer
 from tests.fix_db import Clone, TemplateDatabase
 
 TEMPLATE = "snaptide_site"
@@ -38,6 +40,20 @@ def make_sites(
 def sites(make_sites: Callable[..., Directory]) -> Directory:
     """Two sites: `hq`, where masters are, and `jfk`, for snapshots."""
     return make_sites("hq", "jfk")
+
+
+@pytest.fixture
+def sites_with_commit_times(own_server: PostgresServer) -> Iterator[Directory]:
+    """The same two, without names; their server keeps the times of commits."""
+    with psycopg.connect(own_server.url(), autocommit=True) as session:
+        session.execute("ALTER SYSTEM SET track_commit_timestamp = on")
+    own_server.stop()
+    own_server.start()
+    urls = {name: own_server.create_database(name) for name in ("hq", "jfk")}
+    with Directory(urls) as directory:
+        for site in directory.values():
+            migrate.upgrade(site)
+        yield directory
 
 
 @pytest.fixture

@@ -1,17 +1,13 @@
 """A check of rows that were written lately finds these, and leaves out the others."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
 import pytest
 
 import snapshots
 from sites import Directory, Site
 from snapshots import CheckRefused, NoCommitTimes
-from snaptide import migrate
-from snaptide.embedded import PostgresServer
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -41,18 +37,9 @@ def made(hq: Site, jfk: Site) -> None:
 
 
 @pytest.fixture
-def timed(own_server: PostgresServer) -> Iterator[Directory]:
-    """Sites that keep the times of commits."""
-    with psycopg.connect(own_server.url(), autocommit=True) as session:
-        session.execute("ALTER SYSTEM SET track_commit_timestamp = on")
-    own_server.stop()
-    own_server.start()
-    urls = {name: own_server.create_database(name) for name in ("hq", "jfk")}
-    with Directory(urls) as directory:
-        for site in directory.values():
-            migrate.upgrade(site)
-        made(directory["hq"], directory["jfk"])
-        yield directory
+def timed(sites_with_commit_times: Directory) -> Directory:
+    made(sites_with_commit_times["hq"], sites_with_commit_times["jfk"])
+    return sites_with_commit_times
 
 
 def written_at(site: Site, table: str, number: int) -> datetime:

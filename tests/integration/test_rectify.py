@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import psycopg
 import pytest
 
 import deferred
@@ -10,7 +9,6 @@ import snapshots
 from deferred.errors import BadOption
 from sites import Directory, Site
 from snapshots import Kind, PlannedRow, Reason, RectifyReport, Take
-from snaptide import migrate
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.grouped import found_group, push_all
@@ -345,35 +343,27 @@ def test_column_that_the_site_no_longer_computes(hq, jfk):
     assert scalar(jfk, "SELECT twice FROM public.t WHERE id = 7") == 14
 
 
-def test_newest(own_server):
+def test_newest(sites_with_commit_times):
     """The side whose row was written last is right, as both databases remember."""
-    with psycopg.connect(own_server.url(), autocommit=True) as session:
-        session.execute("ALTER SYSTEM SET track_commit_timestamp = on")
-    own_server.stop()
-    own_server.start()
-    urls = {name: own_server.create_database(name) for name in ("hq", "jfk")}
-    with Directory(urls) as directory:
-        hq, jfk = directory["hq"], directory["jfk"]
-        for site in (hq, jfk):
-            migrate.upgrade(site)
-        run(hq, "CREATE TABLE public.t (id int PRIMARY KEY, note text)")
-        run(hq, "INSERT INTO public.t SELECT g, 'old' FROM generate_series(1, 9) g")
-        log(hq, "t")
-        snapshots.create(jfk, "t", master="hq", updatable=True)
-        refresh(jfk, "t")
-        as_refresh(
-            jfk,
-            f"UPDATE {BASE} SET note = 'here' WHERE id IN (1, 2)",
-            f"DELETE FROM {BASE} WHERE id = 3",
-            f"INSERT INTO {BASE} VALUES (10, 'here')",
-        )
-        unseen(hq, "public.t", "UPDATE public.t SET note = 'there' WHERE id = 2")
-        assert mended(jfk, reference="newest").to_mend == 4
-        wanted = [(1, "here"), (2, "there"), (3, "old")]
-        for site in (hq, jfk):
-            few = "SELECT * FROM public.t WHERE id < 4 OR id = 10 ORDER BY id"
-            assert run(site, few) == wanted
-        assert snapshots.check(jfk).equal
+    hq, jfk = sites_with_commit_times["hq"], sites_with_commit_times["jfk"]
+    run(hq, "CREATE TABLE public.t (id int PRIMARY KEY, note text)")
+    run(hq, "INSERT INTO public.t SELECT g, 'old' FROM generate_series(1, 9) g")
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    as_refresh(
+        jfk,
+        f"UPDATE {BASE} SET note = 'here' WHERE id IN (1, 2)",
+        f"DELETE FROM {BASE} WHERE id = 3",
+        f"INSERT INTO {BASE} VALUES (10, 'here')",
+    )
+    unseen(hq, "public.t", "UPDATE public.t SET note = 'there' WHERE id = 2")
+    assert mended(jfk, reference="newest").to_mend == 4
+    wanted = [(1, "here"), (2, "there"), (3, "old")]
+    for site in (hq, jfk):
+        few = "SELECT * FROM public.t WHERE id < 4 OR id = 10 ORDER BY id"
+        assert run(site, few) == wanted
+    assert snapshots.check(jfk).equal
 
 
 def test_master_of_a_group_sends_it_on(make_sites):

@@ -70,6 +70,16 @@ def back_up(world: Directory, clone: Clone) -> str:
     return clone(name, "lax")
 
 
+def between_two_changes(world: Directory, clone: Clone) -> str:
+    """A copy of lax that has the first of two changes of jfk."""
+    run(world["jfk"], ADD.format(1))
+    push_all(world)
+    backup = back_up(world, clone)
+    run(world["jfk"], ADD.format(10))
+    push_all(world)
+    return backup
+
+
 @contextmanager
 def restored(urls: Mapping[str, str], backup: str) -> Iterator[Directory]:
     """All sites, lax as it was, when nobody can reach hq."""
@@ -86,12 +96,7 @@ def test_what_it_had_from_the_former_master_is_sent_again(
     world: Directory, clone: Clone
 ) -> None:
     """It counts as delivered there, but the backup is older, and nobody else has it."""
-    urls = urls_of(world)
-    run(world["jfk"], ADD.format(1))
-    push_all(world)
-    backup = back_up(world, clone)
-    run(world["jfk"], ADD.format(10))
-    push_all(world)
+    urls, backup = urls_of(world), between_two_changes(world, clone)
     with without(world, "hq") as left:
         assert groups.switch_master(left["jfk"], "orders", to="lax").settled == 2
         run(left["jfk"], ADD.format(100))
@@ -115,12 +120,7 @@ def test_what_is_purged_is_said_to_be_lost(
     world: Directory, clone: Clone, in_backup: bool
 ) -> None:
     """Unless the backup has it: the switch came later."""
-    urls = urls_of(world)
-    run(world["jfk"], ADD.format(1))
-    push_all(world)
-    backup = back_up(world, clone)
-    run(world["jfk"], ADD.format(10))
-    push_all(world)
+    urls, backup = urls_of(world), between_two_changes(world, clone)
     if in_backup:
         backup = back_up(world, clone)
     with without(world, "hq") as left:
