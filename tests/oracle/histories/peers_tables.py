@@ -39,7 +39,7 @@ PARTS = (
 #: Methods for conflicts, which do not converge; none is a rule that is not there. What
 #: stands here often happens often.
 UPDATES = ("", "discard", "overwrite")
-DELETES = ("", "cascade", "cascade", "cascade", "ignore", "restore")
+DELETES = ("", "cascade", "cascade", "ignore", "restore", "restore")
 UNIQUES = ("", "append_site_name", "append_site_name", "discard")
 
 
