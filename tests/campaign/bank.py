@@ -16,6 +16,7 @@ import synchronous
 from sites import Directory
 from sites.errors import SnaptideError
 from tests.campaign.servers import TEMPLATE, Lines, Servers
+from tests.campaign.world import assert_proven
 from tests.coordinated import left_over
 from tests.fix_sites import name_site
 from tests.linked_table import link, rows, run, run_everywhere
@@ -199,6 +200,7 @@ class Bank:
         tables = ("account", "transfer")
         here, there = ([rows(site, t) for t in tables] for site in self.sites.values())
         assert here == there
+        assert_proven(self.sites["jfk"])
         noted = {name for name, *_ in here[1]}
         for teller in self._tellers:
             assert teller.confirmed <= noted, sorted(teller.confirmed - noted)

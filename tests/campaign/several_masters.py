@@ -23,7 +23,7 @@ from tests.campaign.group_verbs import GUEST, MASTERS, TABLES, VERBS_OF_MASTERS
 from tests.campaign.kinds import Crash
 from tests.campaign.servers import Servers
 from tests.campaign.world import TABLES as DDL
-from tests.campaign.world import World, prepare
+from tests.campaign.world import World, assert_proven, prepare
 from tests.fix_sites import name_site
 from tests.grouped import GROUP, push_all
 from tests.linked_table import run
@@ -68,7 +68,12 @@ class GroupWorld(World):
         """See that nothing is missing, twice, waiting or left over."""
         for name in self.databases:
             self._assert_each_once(self.sites[name])
-        assert_equal_to_master(*(self.sites[name] for name in _SITES))
+        subscribers = [self.sites[name] for name in _SITES]
+        assert_equal_to_master(*subscribers)
+        for site in subscribers:
+            assert_proven(site)
+        compared = groups.check(self.hq, GROUP)
+        assert compared.equal, compared
         kept = set()
         for name in _SITES:
             for one in snapshots.list_snapshots(self.sites[name]):

@@ -146,6 +146,7 @@ class World:
         for name in self.databases:
             self._assert_each_once(self.sites[name])
         assert_equal_to_master(self.jfk)
+        assert_proven(self.jfk)
         registered = run(self.hq, "SELECT snapshot FROM snaptide.registered_snapshot")
         kept = {(one.name,) for one in snapshots.list_snapshots(self.jfk)}
         assert set(registered) == kept
@@ -177,6 +178,12 @@ class World:
             )
         for group in ("books", "notes", "disputes"):
             snapshots.refresh(self.jfk, group, push_deferred_rpc=False)
+
+
+def assert_proven(site: Site) -> None:
+    """See that a check of a site proves its snapshots equal to their masters."""
+    report = snapshots.check(site)
+    assert report.equal, report
 
 
 def prepare(master: Site) -> None:
