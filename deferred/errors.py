@@ -199,6 +199,26 @@ class BadEdit(SnaptideError):
     hint = "Write TABLE.COLUMN=VALUE, or CALL_NO.COLUMN=VALUE when several calls match."
 
 
+class BadSkip(SnaptideError):
+    """Calls cannot be left out of a retry in this way."""
+
+    code = "SNP-361"
+    hint = (
+        "Name calls by the numbers that snaptide errors show prints, some but not all; "
+        "to give the whole transaction up, use snaptide errors delete."
+    )
+
+
+class LeftOut(SnaptideError):
+    """An operator left these calls out when the others were applied."""
+
+    code = "SNP-362"
+    hint = (
+        "Retry the transaction, with --edit if needed, or give what is left of it up "
+        "with snaptide errors delete."
+    )
+
+
 class UnresolvedConflict(SnaptideError):
     """No rule settled a conflict; the transaction is in the error queue."""
 

@@ -42,6 +42,11 @@ def part(sources: Mapping[str, str] | None) -> str:
     return (sources or {}).get(_PART, "")
 
 
+def by_group(sources: Mapping[str, str] | None) -> dict[str, str]:
+    """By id of a group, the master at which a transaction began."""
+    return {group: at for group, at in (sources or {}).items() if group != _PART}
+
+
 def set_aside(sources: Mapping[str, str], at: str) -> dict[str, str]:
     """The sources for rows that are parked while the rest of them is applied.
 

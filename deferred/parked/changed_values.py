@@ -24,12 +24,14 @@ def refuse(
     types: Mapping[str, str] | None,
     staged: Staged,
     edited: Sequence[Call],
+    left_out: Sequence[int] = (),
 ) -> None:
     """Refuse new values of a parked transaction that a table would round or cut.
 
     Parameters:
         types: of the columns where the values were made; None if nothing is known.
         edited: the calls that are applied instead of those of their numbers.
+        left_out: the numbers of calls that are not applied.
 
     Raises:
         ValueDoesNotFit: the message gives the call, the column, the value, and what
@@ -38,7 +40,8 @@ def refuse(
     known = [types[name] if types else None for name in staged.columns]
     narrower = target_columns.narrower(staged.columns, known, staged.table)
     for name, type_ in narrower.items():
-        values = _parked(error_id, staged, name, [one.call_no for one in edited])
+        but = [*left_out, *(one.call_no for one in edited)]
+        values = _parked(error_id, staged, name, but)
         _refuse(connection, values, staged, name, type_)
     for name in staged.columns:
         theirs = [one for one in edited if name in one.edited]

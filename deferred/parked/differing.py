@@ -59,18 +59,24 @@ def of_a_group(error_id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
     )
 
 
-def note_parked(connection: Connection, error_id: int, why: str) -> None:
+def note_parked(
+    connection: Connection, error_id: int, why: str, *, but: Collection[int] = ()
+) -> None:
     """List the rows that a parked transaction changes, before it is removed.
 
     If it calls a procedure, other masters may have run it, and nobody knows which rows
     it changes: all tables are listed.
+
+    Parameters:
+        but: the numbers of calls that stay parked.
     """
     called = sa.exists().where(error_procedure.c.error_id == error_id)
     if connection.scalar(select(called)):
         note_all(connection, why)
         return
     call = error_call.c
-    mine = and_(call.error_id == error_id, _IN_A_GROUP)
+    stay = literal(list(but), sa.ARRAY(sa.BigInteger))
+    mine = and_(call.error_id == error_id, _IN_A_GROUP, call.call_no != func.all(stay))
     keys = sa.union(
         *(
             select(

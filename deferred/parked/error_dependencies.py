@@ -55,7 +55,11 @@ def around(
 
 
 def release(
-    connection: Connection, gone: Sequence[int], lost: str | None = None
+    connection: Connection,
+    gone: Sequence[int],
+    lost: str | None = None,
+    *,
+    in_part: bool = False,
 ) -> None:
     """Remove transactions that have left the error queue from the waits of others.
 
@@ -64,6 +68,7 @@ def release(
     Parameters:
         lost: why the rows that they made do not exist for those that wait; an operator
             has to decide about these.
+        in_part: calls of them are still parked, so those that wait go on waiting.
     """
     at, them = error_transaction.c, sa.literal(list(gone), sa.ARRAY(BigInteger))
     named = func.unnest(at.waits_for).column_valued("named")
@@ -71,7 +76,7 @@ def release(
         func.array(select(named).where(which).scalar_subquery())
         for which in (named != func.all(them), named == func.any(them))
     )
-    values: dict[str, object] = {"waits_for": still}
+    values: dict[str, object] = {} if in_part else {"waits_for": still}
     if lost is not None:
         numbers = func.array_to_string(settled, ", ")
         values |= {
@@ -81,8 +86,9 @@ def release(
             + numbers
             + f", {lost}. Retry it by its number, or delete it.",
         }
-    waiting = sa.update(error_transaction).where(at.waits_for.overlap(them))
-    connection.execute(waiting.values(values))
+    if values:
+        waiting = sa.update(error_transaction).where(at.waits_for.overlap(them))
+        connection.execute(waiting.values(values))
 
 
 def has_lost(row: sa.Row[Any]) -> bool:

@@ -46,12 +46,19 @@ class ErrorPreview:
     conflicts_resolved: int = 0
     #: why it would not be applied
     reason: str = ""
+    #: how many calls would stay parked, because they are to be left out
+    left_out: int = 0
     #: of its first calls; none if it would not be applied
     rows: tuple[PreviewedRow, ...] = ()
 
 
 def preview_error(
-    master: Site, error_id: int, edits: Sequence[Edit] = (), *, limit: int = 100
+    master: Site,
+    error_id: int,
+    edits: Sequence[Edit] = (),
+    *,
+    skip: Sequence[int] = (),
+    limit: int = 100,
 ) -> ErrorPreview:
     """Find out what a retry would do, without doing it.
 
@@ -59,15 +66,16 @@ def preview_error(
     and custom routines and procedures are called as in a retry.
 
     Parameters:
+        skip: the numbers of calls that the retry would leave out.
         limit: show the rows of so many calls.
 
     Raises:
-        NoSuchError, BadEdit, SiteUnreachable.
+        NoSuchError, BadEdit, BadSkip, SiteUnreachable.
     """
 
     def work() -> ErrorPreview:
         with identity.confirmed(master) as connection:
-            found = _tried(connection, master, error_id, edits, limit)
+            found = _tried(connection, master, error_id, edits, skip, limit)
             if (transaction := connection.get_transaction()) is not None:
                 transaction.rollback()
             return found
@@ -83,11 +91,12 @@ def _tried(
     master: Site,
     error_id: int,
     edits: Sequence[Edit],
+    skip: Sequence[int],
     limit: int,
 ) -> ErrorPreview:
     wanted = _calls(connection, error_id, edits, limit)
     before = _rows(connection, wanted)
-    report = retry(connection, master, error_id, edits)
+    report = retry(connection, master, error_id, edits, skip=skip)
     try:
         # A commit would check these, too.
         connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
@@ -100,6 +109,7 @@ def _tried(
         error_id=error_id,
         applied=report.applied,
         conflicts_resolved=report.conflicts_resolved,
+        left_out=report.left_out,
         rows=tuple(
             PreviewedRow(
                 call_no=call_no,

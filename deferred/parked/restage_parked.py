@@ -19,7 +19,7 @@ from sites import QualifiedName, encodings, transport
 from sites.errors import ValueDoesNotFit
 from sites.staged import Staged
 from sites.table import Table
-from sites.values import from_text
+from sites.values import from_text, unsized
 
 
 def units(error_id: int, procedures: Sequence[ProcedureCall]) -> list[int]:
@@ -32,6 +32,7 @@ def stage(
     error_id: int,
     instead: Sequence[Call] = (),
     procedures: Sequence[ProcedureCall] = (),
+    left_out: Sequence[int] = (),
 ) -> list[Staged]:
     """Put the row changes of a parked transaction into work tables, by its `units`.
 
@@ -39,6 +40,8 @@ def stage(
         instead: edited calls, staged in place of those of the same number.
         procedures: the procedures that it calls; they divide its row changes into
             steps.
+        left_out: the numbers of calls that will not be applied: values of theirs that
+            this database cannot hold are staged as NULL.
 
     Raises:
         UnknownTable, UnknownColumn: the master table changed meanwhile.
@@ -47,7 +50,8 @@ def stage(
             column would round or cut it.
         sqlalchemy.exc.DBAPIError: a column's type can no longer read a value.
     """
-    _refuse_escaped(connection, error_id, [one.call_no for one in instead])
+    edited_calls = [one.call_no for one in instead]
+    _refuse_escaped(connection, error_id, [*edited_calls, *left_out])
     unit = _unit(error_id, procedures)
     staged = []
     for number, row in enumerate(_tables(connection, error_id)):
@@ -60,8 +64,9 @@ def stage(
         if known:
             _refuse_moved(known, one)
         types = known and known["types"]
-        changed_values.refuse(connection, error_id, types, one, edited)
-        _insert(connection, error_id, one, unit, [c.call_no for c in edited])
+        changed_values.refuse(connection, error_id, types, one, edited, left_out)
+        but = [c.call_no for c in edited]
+        _insert(connection, error_id, one, unit, but, left_out)
         transport.copy_rows(
             connection,
             one.source,
@@ -152,13 +157,14 @@ def _insert(
     staged: Staged,
     unit: sa.ColumnElement[int],
     but: Sequence[int],
+    left_out: Sequence[int],
 ) -> None:
     old, new = (
         _record(error_call.c[f"{side}_values"], side, staged) for side in ("old", "new")
     )
     types = [staged.table.column(name).recorded for name in staged.columns]
     values = [
-        from_text(image.c[name], type_)
+        _value(image.c[name], type_, left_out)
         for image in (old, new)
         for name, type_ in zip(staged.columns, types, strict=True)
     ]
@@ -186,6 +192,19 @@ def _insert(
     connection.execute(
         sa.insert(staged.source).from_select(work.columns_of(staged), calls)
     )
+
+
+def _value(
+    text: sa.ColumnElement[str], type_: str, left_out: Sequence[int]
+) -> sa.ColumnElement[Any]:
+    """A value; NULL if it is of a call that is left out, and cannot be held here."""
+    value = from_text(text, type_)
+    if not left_out:
+        return value
+    applied = error_call.c.call_no.not_in(left_out)
+    escaped = text.contains(encodings.MARK)
+    fits = sa.and_(func.pg_input_is_valid(text, unsized(type_)), sa.not_(escaped))
+    return sa.case((or_(applied, fits), value))
 
 
 def _record(image: sa.ColumnElement[Any], name: str, staged: Staged) -> sa.FromClause:

@@ -1,4 +1,4 @@
-"""Retrying parked transactions, as they are or with edited values."""
+"""Retrying parked transactions: as they are, with edited values, or in part."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from deferred.batches.called import ProcedureCall
 from deferred.error_catalog import WITHDRAWN, error_transaction
 from deferred.errors import (
     BadEdit,
+    BadSkip,
     RetryFailed,
     TargetColumnsMoved,
     WaitsForError,
@@ -26,11 +27,13 @@ from deferred.parked import (
     edit,
     error_dependencies,
     error_queue,
+    left_out,
     restage_parked,
     withdrawn,
 )
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit, edited
+from deferred.parked.left_out import StillParked
 from deferred.procedures.steps import FAILURES, Steps, apply, refusal
 from masters.apply import ApplyUnit, Outcome, SourceTransaction
 from masters.errors import RulesMoved, TableAltered, UnknownColumn
@@ -49,10 +52,18 @@ class RetryReport:
     conflicts_resolved: int = 0
     #: why it was not applied
     reason: str = ""
+    #: how many calls were not applied with the others, because they were to be left
+    #: out or refer to such rows; they are still parked, under the same number
+    left_out: int = 0
 
 
 def retry(
-    connection: Connection, master: Site, error_id: int, edits: Sequence[Edit] = ()
+    connection: Connection,
+    master: Site,
+    error_id: int,
+    edits: Sequence[Edit] = (),
+    *,
+    skip: Sequence[int] = (),
 ) -> RetryReport:
     """Apply one parked transaction; the caller commits (Oracle: EXECUTE_ERROR).
 
@@ -60,45 +71,75 @@ def retry(
     database is as it was. An edited call starts from the row that was current
     when it was parked, so only a change since then is a conflict.
 
+    Parameters:
+        skip: the numbers of calls to leave out (Ingres: SkipRow). They stay parked
+            under the number of the transaction, with calls that refer to their rows.
+
     Raises:
-        NoSuchError, BadEdit.
+        NoSuchError, BadEdit, BadSkip.
         WaitsForError: it depends on one that is still parked.
         RetryFailed: it still cannot be applied.
     """
     with triggered.our_search_path(connection):
-        return _retry(connection, master, error_id, edits)
+        return _retry(connection, master, error_id, edits, skip)
 
 
 def _retry(
-    connection: Connection, master: Site, error_id: int, edits: Sequence[Edit]
+    connection: Connection,
+    master: Site,
+    error_id: int,
+    edits: Sequence[Edit],
+    skip: Sequence[int],
 ) -> RetryReport:
     row = error_queue.get(connection, error_id)
     if row.reason == WITHDRAWN:
-        if edits:
-            raise BadEdit(
-                f"Error transaction {error_id} was withdrawn: do not edit it."
-            )
-        withdrawn.put_back(connection, row)
-        return RetryReport(error_id=error_id, applied=True)
+        return _put_back(connection, row, edits, skip)
     # Before anything else, as a push does, so that the two cannot deadlock.
     marker.request_exclusive(connection, row.origin_id)
     marker.lock(connection, row.origin_id, row.origin)
     row = error_queue.get(connection, error_id)
     _refuse_before_its_turn(connection, row)
-    steps = _steps(connection, master, row, edits)
+    steps = _steps(connection, master, row, edits, skip)
+    left = None
+    if skip:
+        instead = edited(connection, error_id, edits)
+        steps, left = left_out.divide(connection, steps, skip, instead)
     if edits:
-        _list_edited(connection, row, edits, steps)
+        _list_edited(connection, row, edits, steps, left)
     outcome = _apply(connection, steps, error_id)
     edited_keys = edit.renames(connection, error_id, edits, steps)
     renamed = outcome.takes_away or edited_keys
     lost = "which was applied with other values" if renamed else None
-    this = error_transaction.c.id == error_id
-    error_queue.remove(connection, this, lost=lost, keep=edited_keys)
+    if left is None:
+        this = error_transaction.c.id == error_id
+        error_queue.remove(connection, this, lost=lost, keep=edited_keys)
+    else:
+        left_out.keep(
+            connection, row, left, at=master.name, lost=lost, keep_made=edited_keys
+        )
     _own_again(connection)
     faults.point("retry.before_commit")
     return RetryReport(
-        error_id=error_id, applied=True, conflicts_resolved=outcome.resolved
+        error_id=error_id,
+        applied=True,
+        conflicts_resolved=outcome.resolved,
+        left_out=len(left.numbers) if left else 0,
     )
+
+
+def _put_back(
+    connection: Connection, row: Row[Any], edits: Sequence[Edit], skip: Sequence[int]
+) -> RetryReport:
+    """Put a transaction that this site withdrew back into its queue, as it was."""
+    if edits:
+        raise BadEdit(f"Error transaction {row.id} was withdrawn: do not edit it.")
+    if skip:
+        raise BadSkip(
+            f"Error transaction {row.id} was withdrawn: it goes back into its queue "
+            "whole."
+        )
+    withdrawn.put_back(connection, row)
+    return RetryReport(error_id=row.id, applied=True)
 
 
 def retry_errors(
@@ -107,6 +148,7 @@ def retry_errors(
     *,
     origin: str | None = None,
     edits: Sequence[Edit] = (),
+    skip: Sequence[int] = (),
     with_dependants: bool = False,
 ) -> list[RetryReport]:
     """Retry parked transactions in the order in which they were parked, one by one.
@@ -115,36 +157,48 @@ def retry_errors(
         error_ids: which ones; None means all.
         origin: only those of this site.
         edits: only with a single id.
+        skip: the numbers of calls to leave out, only with a single id. They stay
+            parked under that id, with calls that refer to their rows.
         with_dependants: also those that wait for the chosen ones.
 
     A transaction that depends on one that was given up, or applied with other keys, is
     applied only if its number is given.
 
     Raises:
-        NoSuchError, BadEdit, SiteUnreachable.
+        NoSuchError, BadEdit, BadSkip, SiteUnreachable.
     """
-    if edits and (error_ids is None or len(error_ids) != 1):
+    single = error_ids is not None and len(error_ids) == 1
+    if edits and not single:
         raise BadEdit("Edits need exactly one error transaction.")
+    if skip and not single:
+        raise BadSkip("To leave calls out, name exactly one error transaction.")
     chosen = _chosen(master, error_ids, origin, with_dependants=with_dependants)
     reports = []
     for error_id in chosen:
-        own = edits if error_ids and error_id == error_ids[0] else ()
         named = error_id in (error_ids or ())
-        reports.append(retry_alone(master, error_id, own, named=named))
+        # Those that wait for a single one are retried as they are.
+        mine, without = (edits, skip) if named else ((), ())
+        reports.append(retry_alone(master, error_id, mine, skip=without, named=named))
     return reports
 
 
 def retry_alone(
-    master: Site, error_id: int, edits: Sequence[Edit] = (), *, named: bool = False
+    master: Site,
+    error_id: int,
+    edits: Sequence[Edit] = (),
+    *,
+    skip: Sequence[int] = (),
+    named: bool = False,
 ) -> RetryReport:
     """Retry one parked transaction, and commit it.
 
     Parameters:
+        skip: the numbers of calls to leave out; they stay parked.
         named: the operator gave this number. It is needed if the transaction depends on
             lost rows, because another site's rows may be in their place.
 
     Raises:
-        NoSuchError, BadEdit, SiteUnreachable.
+        NoSuchError, BadEdit, BadSkip, SiteUnreachable.
     """
 
     def work() -> RetryReport:
@@ -153,7 +207,7 @@ def retry_alone(
             if error_dependencies.has_lost(row) and not named:
                 reason = str(row.error_message)
                 return RetryReport(error_id=error_id, applied=False, reason=reason)
-            return _retry(connection, master, error_id, edits)
+            return _retry(connection, master, error_id, edits, skip)
 
     try:
         return outdated.replaced(master, work)
@@ -162,13 +216,19 @@ def retry_alone(
 
 
 def _steps(
-    connection: Connection, master: Site, row: Row[Any], edits: Sequence[Edit]
+    connection: Connection,
+    master: Site,
+    row: Row[Any],
+    edits: Sequence[Edit],
+    skip: Sequence[int],
 ) -> Steps:
     """The transaction as it was parked, or as it is edited."""
     procedures = error_queue.procedures(connection, row.id)
+    left_out.refuse(connection, row.id, skip, procedures)
     procedures, left = edit.procedures(procedures, edits)
     instead = edited(connection, row.id, left)
-    staged = _staged(connection, row, instead, procedures)
+    left_out.refuse_edited(instead, skip)
+    staged = _staged(connection, row, instead, procedures, skip)
     made = SourceTransaction(
         transaction=row.origin_transaction, changed_at=row.start_time
     )
@@ -190,7 +250,7 @@ def _steps(
                 transaction_of=lambda _: made,
                 facts=facts,
                 on_lost=None
-                if row.sources
+                if provenance.by_group(row.sources)
                 else partial(lost_rows.write, connection, row.origin_id),
                 on_alone=decided_alone.listing(connection, row.sources),
             )
@@ -201,12 +261,17 @@ def _steps(
 
 
 def _list_edited(
-    connection: Connection, row: Row[Any], edits: Sequence[Edit], steps: Steps
+    connection: Connection,
+    row: Row[Any],
+    edits: Sequence[Edit],
+    steps: Steps,
+    aside: StillParked | None,
 ) -> None:
     """List the rows of a group that it changes, as its site meant it and as edited."""
     made = f"transaction {row.origin_transaction} of {row.origin}"
     why = f"{made} was edited when it was retried"
-    differing.note_parked(connection, row.id, why)
+    but = aside.numbers if aside else frozenset[int]()
+    differing.note_parked(connection, row.id, why, but=but)
     _, left = edit.procedures(steps.calls, edits)
     numbers = tuple(one.call_no for one in edited(connection, row.id, left))
     for staged in steps.changed:
@@ -276,11 +341,12 @@ def _staged(
     row: Row[Any],
     instead: Sequence[Call],
     procedures: Sequence[ProcedureCall],
+    skip: Sequence[int],
 ) -> list[Staged]:
     error_id = row.id
     try:
         with connection.begin_nested():
-            return restage_parked.stage(connection, error_id, instead, procedures)
+            return restage_parked.stage(connection, error_id, instead, procedures, skip)
     except ValueDoesNotFit as unfit:
         raise RetryFailed(
             f"Error transaction {error_id}: {unfit.message}",

@@ -102,6 +102,14 @@ def retry(
         list[str] | None,
         typer.Option(metavar="TABLE.COLUMN", help="Write NULL instead; with one ID."),
     ] = None,
+    skip: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="CALL",
+            help="Leave this call out; it stays parked, with those that refer to its "
+            "row; with one ID.",
+        ),
+    ] = None,
     with_dependants: Annotated[
         bool,
         typer.Option("--with-dependants", help="Also transactions that wait for them."),
@@ -111,6 +119,7 @@ def retry(
     """Try to apply parked transactions again; ends with 3 if some cannot be applied.
 
     Transactions that a site withdrew from its own queue go back there.
+    What --skip leaves out stays parked under the same ID.
 
     Example: snaptide errors retry hq 7 --edit flights.dep_delay=12
     """
@@ -122,10 +131,15 @@ def retry(
         _chosen(numbers, everything or origin is not None),
         origin=origin,
         edits=edits,
+        skip=skip or (),
         with_dependants=with_dependants,
     )
-    rows = [(r.error_id, r.applied, r.conflicts_resolved, r.reason) for r in reports]
+    names = ["error_id", "applied", "conflicts_resolved", "reason"]
     columns = ["id", "applied", "conflicts resolved", "why not"]
+    if skip:
+        names.append("left_out")
+        columns.append("calls left out, still parked")
+    rows = [[getattr(report, name) for name in names] for report in reports]
     show(program, reports, lambda: table(columns, rows))
     if not all(report.applied for report in reports):
         raise typer.Exit(ExitCode.ATTENTION)

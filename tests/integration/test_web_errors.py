@@ -219,3 +219,35 @@ def test_preview_verb(orders: Directory) -> None:
     ]
     assert rows(hq) == [(1, "a", 99), (2, "b", 20)]
     assert deferred.retry_errors(hq, [number], edits=[Edit.parse("orders.id=9")])
+
+
+def calls_of(page: str) -> list[str]:
+    """The numbers of the calls that a page lets a user leave out."""
+    return re.findall(r'name="skip" value="(\d+)"', page)
+
+
+def test_a_call_is_left_out_of_preview_and_retry(
+    orders: Directory, browser: Browser
+) -> None:
+    as_refresh(orders["hq"], "UPDATE orders SET qty = 99 WHERE id = 2")
+    run(orders["jfk"], "UPDATE orders SET qty = 15")
+    deferred.push(orders["jfk"])
+    [(number, *_)] = parked(orders["hq"])
+    page = f"/sites/hq/errors/{number}"
+    _, second = calls_of(browser.get(page))
+    form = {"id": number, "skip": second}
+    shown = browser.send(f"{page}/preview", form).text
+    assert "A retry would apply it, but for 1 calls that stay parked" in shown
+    assert f"snaptide errors retry hq {number} --skip {second}" in shown
+    assert re.search(rf'name="skip" value="{second}" checked', shown)
+    assert rows(orders["hq"]) == [(1, "a", 10), (2, "b", 99)]
+    after = browser.follow(browser.send(f"{page}/retry", form))
+    assert f"1 calls were left out, and stay parked as {number}" in after
+    assert rows(orders["hq"]) == [(1, "a", 15), (2, "b", 99)]
+    left = browser.get(page)
+    assert "Left out by an operator" in left
+    # There is nothing beside it that could be applied.
+    assert calls_of(left) == []
+    refused = browser.send(f"{page}/retry", form)
+    assert refused.status_code == 400
+    assert "no other calls to apply" in refused.text

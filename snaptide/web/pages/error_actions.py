@@ -26,24 +26,26 @@ NAMED = 50
 def preview(visit: Visit) -> Shown:
     """Show what a retry would come to, with the values of the form."""
     site, number = visit.site, visit.number("id")
-    edits = edits_of(site, number, visit.form)
-    found = deferred.preview_error(site, number, edits)
-    again = command("errors", "retry", site.name, number, *words_of(edits))
+    edits, skip = edits_of(site, number, visit.form), _left_out(visit)
+    found = deferred.preview_error(site, number, edits, skip=skip)
+    words = [*words_of(edits), *_words_of_left_out(skip)]
+    again = command("errors", "retry", site.name, number, *words)
     rows, left_out = previewed(found)
     more = {"preview": found, "rows": rows, "rows_left_out": left_out}
     return _transaction(visit, {**more, "retry_command": again})
 
 
 def retry_one(visit: Visit) -> str | Shown:
-    """Retry a transaction with the values of the form."""
+    """Retry a transaction with the values of the form, without what it leaves out."""
     site, number = visit.site, visit.number("id")
-    edits = edits_of(site, number, visit.form)
+    edits, skip = edits_of(site, number, visit.form), _left_out(visit)
     along = bool(visit.sent("with_dependants"))
-    words = [*words_of(edits), *(["--with-dependants"] if along else [])]
+    words = [*words_of(edits), *_words_of_left_out(skip)]
+    words += ["--with-dependants"] if along else []
     again = command("errors", "retry", site.name, number, *words)
     with noted(site, visit.user, again) as note:
         reports = deferred.retry_errors(
-            site, [number], edits=edits, with_dependants=along
+            site, [number], edits=edits, skip=skip, with_dependants=along
         )
         note.outcome = _outcome(reports)
     mine = next(report for report in reports if report.error_id == number)
@@ -142,6 +144,18 @@ def _chosen(visit: Visit) -> list[int]:
     return [int(one) for one in dict.fromkeys(given)]
 
 
+def _left_out(visit: Visit) -> list[int]:
+    """The numbers of the calls that the form leaves out."""
+    given = [str(value) for value in visit.form.getlist("skip")]
+    if not all(one.isdecimal() and int(one) < 2**63 for one in given):
+        raise BadArgument("The form leaves out what is no call.")
+    return [int(one) for one in dict.fromkeys(given)]
+
+
+def _words_of_left_out(skip: Sequence[int]) -> Sequence[str]:
+    return [word for one in skip for word in ("--skip", str(one))]
+
+
 def _words(visit: Visit, numbers: Sequence[int], matching: bool) -> Sequence[str]:
     """The transactions as arguments of a command."""
     wanted = Filter.of(visit.form)
@@ -157,6 +171,9 @@ def _by_number(visit: Visit) -> dict[int, ErrorTransaction]:
 def _outcome(reports: Sequence[RetryReport]) -> str:
     left = [report for report in reports if not report.applied]
     applied = f"{len(reports) - len(left):,} of {len(reports):,} applied."
+    if aside := [report for report in reports if report.left_out]:
+        calls, number = aside[0].left_out, aside[0].error_id
+        applied += f" {calls:,} calls were left out, and stay parked as {number}."
     if not left:
         return applied
     return f"{applied} The first that is not: {left[0].reason}"
