@@ -20,9 +20,10 @@ from deferred.error_catalog import (
     error_transaction,
 )
 from deferred.errors import NoSuchError
-from deferred.parked import differing, error_dependencies
+from deferred.parked import differing, error_dependencies, rows_now
 from deferred.parked.error_dependencies import Edge
-from sites import QualifiedName, Site, identity
+from deferred.parked.rows_now import Place
+from sites import QualifiedName, Site, identity, locks, names
 from sites.staged import selected
 
 
@@ -39,6 +40,8 @@ class ErrorCall:
     #: the master's row when the transaction was parked
     current: Mapping[str, str | None] | None
     conflict: str | None
+    #: the master's row now; None if there is none, or the table cannot be read
+    now: Mapping[str, str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,9 @@ def list_errors(site: Site, origin: str | None = None) -> list[ErrorTransaction]
 def show_error(
     site: Site, error_id: int, *, after: int = 0, limit: int | None = None
 ) -> ErrorTransaction:
-    """One parked transaction with old, new and current image of each call.
+    """One parked transaction with old and new image of each call, and the master's row.
+
+    That row is as it was when the transaction was parked, and as it is now.
 
     Parameters:
         after: only calls with a higher number, for the next page.
@@ -109,7 +114,7 @@ def show_error(
         found = connection.execute(wanted.order_by("call_no").limit(more)).all()
         edges = error_dependencies.around(connection, row.origin_id, error_id)
         called = connection.execute(_procedures(error_id)).all()
-    calls = tuple(_call(call) for call in found[:limit])
+        calls = _with_rows_now(connection, [_call(call) for call in found[:limit]])
     more_follow = len(found) > len(calls)
     return replace(
         _transaction(row),
@@ -311,6 +316,26 @@ def _transaction(row: Row[Any]) -> ErrorTransaction:
         if name in row._mapping
     }
     return ErrorTransaction(**{**stored, "waits_for": tuple(row.waits_for)})
+
+
+def _with_rows_now(
+    connection: Connection, calls: Sequence[ErrorCall]
+) -> tuple[ErrorCall, ...]:
+    locks.briefly(connection)
+    places = [_place(call) for call in calls]
+    found = rows_now.read(connection, places)
+    return tuple(
+        replace(call, now=found.get(place))
+        for call, place in zip(calls, places, strict=True)
+    )
+
+
+def _place(call: ErrorCall) -> Place:
+    """The row that a call changes: it is found by its old key, or else its new one."""
+    old, new = call.old or {}, call.new or {}
+    key = tuple(old.get(name, new.get(name)) for name in call.identity_columns)
+    target = names.parse(call.table)
+    return Place(target, call.identity_columns, key, tuple(new or old))
 
 
 def _call(row: Row[Any]) -> ErrorCall:

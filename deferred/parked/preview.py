@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Text, literal, select, text
+from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from deferred.error_catalog import error_call
 from deferred.errors import RetryFailed, WaitsForError
-from deferred.parked import calls, edit, error_queue
+from deferred.parked import calls, edit, error_queue, rows_now
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit
 from deferred.parked.image import Image
 from deferred.parked.retry import retry
-from sites import QualifiedName, Site, identity, outdated
-from sites.errors import UnknownTable
-from sites.table import Table, describe
-from sites.values import from_text, printed
+from deferred.parked.rows_now import Place
+from sites import Site, identity, outdated
 
-#: The number of a call, its table, and the key of a row.
-_Place = tuple[int, QualifiedName, tuple[str | None, ...]]
+#: The number of a call, and a row that it finds or makes.
+_Place = tuple[int, Place]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +111,11 @@ def _tried(
         rows=tuple(
             PreviewedRow(
                 call_no=call_no,
-                table=str(table),
-                before=before[call_no, table, key],
-                after=after[call_no, table, key],
+                table=str(place.target),
+                before=before[call_no, place],
+                after=after[call_no, place],
             )
-            for call_no, table, key in before
+            for call_no, place in before
         ),
     )
 
@@ -143,46 +141,17 @@ def _calls(
 
 def _rows(connection: Connection, wanted: Sequence[Call]) -> dict[_Place, Image | None]:
     """The rows that calls find and make, as they are now, by where they are."""
-    tables: dict[QualifiedName, Table | None] = {}
-    found: dict[_Place, Image | None] = {}
-    for call in wanted:
-        if call.target not in tables:
-            tables[call.target] = _described(connection, call.target)
-        table = tables[call.target]
-        for image in (call.old, call.new):
-            if table is not None and image is not None:
-                key = tuple(image.get(name) for name in call.identity)
-                place = call.call_no, call.target, key
-                found[place] = _row(connection, table, call, key)
-    return found
+    places = {
+        (call.call_no, place): None
+        for call in wanted
+        for image in (call.old, call.new)
+        if image is not None
+        for place in [_place(call, image)]
+    }
+    found = rows_now.read(connection, [place for _, place in places])
+    return {(number, place): found.get(place) for number, place in places}
 
 
-def _described(connection: Connection, name: QualifiedName) -> Table | None:
-    try:
-        return describe(connection, name)
-    except UnknownTable:  # the retry says so
-        return None
-
-
-def _row(
-    connection: Connection, table: Table, call: Call, key: Sequence[str | None]
-) -> Image | None:
-    """The row of a key; None if there is none, or the key fits no row."""
-    target = table.sql()
-    names = [name for name in call.columns if name in target.c]
-    by_name = {column.name: column for column in table.columns}
-    if not set(call.identity) <= set(by_name):
-        return None
-    same = [
-        target.c[name] == from_text(literal(value, Text), by_name[name].recorded)
-        for name, value in zip(call.identity, key, strict=True)
-    ]
-    values = [printed(target.c[name]) for name in names]
-    try:
-        with connection.begin_nested():
-            row = connection.execute(select(*values).where(*same)).first()
-    except DBAPIError as error:
-        if not sqlstate.caused_by_data(error):
-            raise
-        return None
-    return None if row is None else dict(zip(names, row, strict=True))
+def _place(call: Call, image: Image) -> Place:
+    key = tuple(image.get(name) for name in call.identity)
+    return Place(call.target, call.identity, key, call.columns)

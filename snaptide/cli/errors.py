@@ -247,9 +247,9 @@ def _title(call: ErrorCall) -> Text:
 
 
 def _images(call: ErrorCall) -> Table:
-    sides = (call.old, call.new, call.current)
+    sides = (call.old, call.new, call.current, call.now)
     columns = dict.fromkeys(name for side in sides for name in side or {})
-    made = table(["column", "old", "new", "current at the master"], [])
+    made = table(["column", "old", "new", "here when parked", "here now"], [])
     for name in columns:
         values = [_value(side, name) for side in sides]
         made.add_row(cell(name), *values, style="" if _settled(call, name) else "red")

@@ -7,10 +7,13 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
+from sqlalchemy.event import listen
 
 import deferred
 from deferred import Edit
-from sites import Directory
+from deferred.parked import rows_now
+from deferred.parked.rows_now import Place
+from sites import Directory, QualifiedName
 from tests.console import Browser, console
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run, scalar
@@ -251,3 +254,39 @@ def test_a_call_is_left_out_of_preview_and_retry(
     refused = browser.send(f"{page}/retry", form)
     assert refused.status_code == 400
     assert "no other calls to apply" in refused.text
+
+
+def test_the_row_of_now_is_beside_that_of_then(
+    orders: Directory, browser: Browser
+) -> None:
+    number = park(orders)
+    page = f"/sites/hq/errors/{number}"
+    here = re.compile(r'data-label="Here now"><bdi class="value">(\w+)<')
+    assert (before := here.findall(re.sub(r">\s+<", "><", browser.get(page))))
+    assert "99" in before
+    as_refresh(orders["hq"], "UPDATE orders SET qty = 77 WHERE id = 1")
+    shown = browser.get(page)
+    assert "77" in here.findall(re.sub(r">\s+<", "><", shown))
+    assert "changed since" in shown
+    # A preview that is refused shows it, too.
+    refused = browser.send(f"{page}/preview", {"id": number}).text
+    assert "A retry would not apply it" in refused
+    assert "77" in here.findall(re.sub(r">\s+<", "><", refused))
+    [call] = deferred.show_error(orders["hq"], number).calls
+    assert [(image or {})["qty"] for image in (call.current, call.now)] == ["99", "77"]
+    as_refresh(orders["hq"], "DELETE FROM orders WHERE id = 1")
+    assert deferred.show_error(orders["hq"], number).calls[0].now is None
+    run(orders["hq"], "DROP TABLE orders CASCADE")
+    assert deferred.show_error(orders["hq"], number).calls[0].now is None
+
+
+def test_rows_of_now_are_read_with_one_statement_a_table(orders: Directory) -> None:
+    as_refresh(orders["hq"], "INSERT INTO orders VALUES (3, 'c', 30)")
+    name = QualifiedName("public", "orders")
+    places = [Place(name, ("id",), (str(n),), ("id", "qty")) for n in range(1, 6)]
+    said: list[str] = []
+    with orders["hq"].transaction() as connection:
+        listen(connection, "before_cursor_execute", lambda *a: said.append(a[2]))
+        found = rows_now.read(connection, places)
+    assert [found[one]["qty"] for one in places if one in found] == ["10", "20", "30"]
+    assert sum("unnest" in one and "orders" in one for one in said) == 1

@@ -32,22 +32,27 @@ KINDS = {
 #: Bytes of a page for the calls; fewer if a preview stands above them.
 ROOM, ROOM_BELOW_PREVIEW = 42_000, 26_000
 #: The markup of a call and of a cell, which has a column's name in so many places.
-_OF_CALL, _OF_CELL, _NAMES = 500, 560, 5
+_OF_CALL, _OF_CELL, _NAMES = 800, 720, 5
 #: So many of the transactions that wait are named.
 NAMED = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A column of a call: its three values, and what a form may change."""
+    """A column of a call: its four values, and what a form may change."""
 
     column: str
     #: each value as text; None is NULL
     old: str | None
     new: str | None
+    #: at the master, when the transaction was parked
     current: str | None
+    #: at the master, now
+    now: str | None
     #: the master has another value than the site's change started from
     differs: bool
+    #: the master has changed it since
+    moved: bool
     #: the site has changed it
     changed: bool
     #: it has a new value, which the form can hold
@@ -58,7 +63,7 @@ class Cell:
     @property
     def bytes(self) -> int:
         """How many bytes of a page it takes."""
-        values = (self.old, self.new, self.current)
+        values = (self.old, self.new, self.current, self.now)
         said = sum(bytes_of(value, self.longest) for value in values)
         return _OF_CELL + _NAMES * bytes_of(self.column) + said
 
@@ -154,7 +159,7 @@ def _of_procedure(one: ErrorProcedure) -> Iterable[object]:
 
 def side(call: ErrorCall) -> Side:
     """A call with its images beside one another."""
-    images = (call.old, call.new, call.current)
+    images = (call.old, call.new, call.current, call.now)
     columns = dict.fromkeys(name for image in images for name in image or {})
     return Side(
         call=call,
@@ -164,13 +169,16 @@ def side(call: ErrorCall) -> Side:
 
 
 def _cell(call: ErrorCall, name: str) -> Cell:
-    old, new, current = (_of(i, name) for i in (call.old, call.new, call.current))
+    images = (call.old, call.new, call.current, call.now)
+    old, new, current, now = (_of(image, name) for image in images)
     both = call.old is not None and call.current is not None
     return Cell(
         column=name,
         old=old,
         new=new,
         current=current,
+        now=now,
+        moved=now != current or (call.now is None) != (call.current is None),
         differs=old != current if both else call.old is not call.current,
         changed=call.old is None or call.new is None or old != new,
         editable=call.new is not None
