@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, Span, Status, StatusCode
+from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from sites.errors import SnaptideError
@@ -144,10 +144,26 @@ def traceparent() -> str | None:
 def link(traceparents: Iterable[str]) -> None:
     """Link the open span to others, each once."""
     here = trace.get_current_span()
+    for there, _ in _others(traceparents):
+        here.add_link(there)
+
+
+def mark(name: str, traceparents: Iterable[str], **facts: Fact) -> None:
+    """Leave a span of no length in each of these traces: what they brought came here.
+
+    Each is linked to the open span, or is below it if both are of one trace.
+    """
+    for _, carried in _others(traceparents):
+        with span(name, carried=carried, **facts):
+            pass
+
+
+def _others(traceparents: Iterable[str]) -> Iterator[tuple[SpanContext, str]]:
+    """The spans that these name, each once; text that names none is left out."""
     for one in dict.fromkeys(traceparents):
         there = trace.get_current_span(_FORMAT.extract({_KEY: one}))
         if there is not trace.INVALID_SPAN:
-            here.add_link(there.get_span_context())
+            yield there.get_span_context(), one
 
 
 def _begun(carried: str | None) -> tuple[Context | None, list[Link]]:

@@ -93,7 +93,7 @@ def refresh_once(
         _start_spark(master, task)
         task.steps.begin(WINDOW)
         seen = _window(master, site, task, registered)
-        _link_batches(task, seen, master)
+        brought = _link_batches(task, seen, master)
         site.rollback()
         extra_keys.make_room(task.site, seen.members)
         faults.point("refresh.after_window")
@@ -105,6 +105,7 @@ def refresh_once(
     faults.point("refresh.after_stage")
     task.steps.begin(MERGE)
     merged = commit(task, seen, compared, here, loaded)
+    traces.mark("arrive", brought, site=task.site.name, group=task.group.name)
     faults.point("refresh.after_merge")
     _sweep(task, compared)
     faults.point("refresh.after_sweep")
@@ -126,11 +127,18 @@ def _window(
     )
 
 
-def _link_batches(task: Task, seen: Window, master: Connection) -> None:
-    """Link the refresh, if it is traced, to the batches that its window covers."""
+def _link_batches(task: Task, seen: Window, master: Connection) -> Sequence[str]:
+    """Link the refresh, if it is traced, to the batches that its window covers.
+
+    Returns:
+        What these batches carry.
+    """
     same = task.group.incarnation == seen.master.incarnation
-    if traces.is_recording() and seen.since is not None and same:
-        traces.link(ledger.traceparents(master, seen.since, LINKS))
+    if not traces.is_recording() or seen.since is None or not same:
+        return ()
+    brought = ledger.traceparents(master, seen.since, LINKS)
+    traces.link(brought)
+    return brought
 
 
 #: What the master is asked, besides who it is.

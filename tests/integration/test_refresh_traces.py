@@ -1,4 +1,4 @@
-"""A refresh is linked to the pushes that it brings, and a check is a span."""
+"""A push's trace ends where a refresh brought it; a check is a span."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import pytest
 import deferred
 import groups
 import snapshots
-from sites import Directory, Site
+from sites import Directory, Site, faults, traces
 from snapshots import refresh_once
 from tests.fix_sites import log
 from tests.fix_spans import Spans, facts, is_below, linked, trace_of
@@ -56,11 +56,30 @@ def test_refresh_elsewhere_is_linked_to_the_push(
     }
     for name in ("window", "compare", "merge"):
         assert is_below(spans.one(name), first)
+    # The push's own trace goes on to where its changes came.
+    arrived = spans.one("arrive")
+    assert trace_of(arrived) == trace_of(push)
+    assert is_below(arrived, push)
+    assert linked(arrived) == [trace_of(first)]
+    assert facts(arrived) == {"site": "lax", "group": "flight"}
     # What was brought once is not linked again.
     spans.forget()
     run(flights["hq"], "UPDATE flight SET seats = 7 WHERE id = 2")
     refresh(flights["lax"], "flight")
     assert linked(spans.one("refresh")) == []
+    assert spans.named("arrive") == []
+
+
+def test_refresh_that_fails_before_its_commit_has_brought_nothing(
+    flights: Directory, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sell(flights["jfk"])
+    monkeypatch.setenv("SNAPTIDE_FAULT", "refresh.after_stage:error")
+    faults._hits.clear()
+    with pytest.raises(faults.InjectedFault):
+        refresh(flights["lax"], "flight")
+    assert linked(spans.one("refresh")) == [trace_of(spans.one("push"))]
+    assert spans.named("arrive") == []
 
 
 def test_batch_that_goes_on_after_a_refresh_is_linked_again(
@@ -85,12 +104,14 @@ def test_refresh_is_linked_to_the_newest_batches(
     refresh(flights["lax"], "flight")
     newest = [trace_of(one) for one in reversed(spans.named("push"))]
     assert linked(spans.one("refresh")) == newest[:2]
+    assert [trace_of(one) for one in spans.named("arrive")] == newest[:2]
 
 
 def test_push_of_a_refresh_is_below_it(flights: Directory, spans: Spans) -> None:
     run(flights["jfk"], "UPDATE flight SET seats = 3 WHERE id = 1")
     snapshots.refresh(flights["jfk"], "flight")
     assert is_below(spans.one("push"), spans.one("refresh"))
+    assert is_below(spans.one("arrive"), spans.one("refresh"))
 
 
 def test_refresh_that_nobody_traces_asks_for_no_links(
@@ -98,6 +119,7 @@ def test_refresh_that_nobody_traces_asks_for_no_links(
 ) -> None:
     sell(flights["jfk"])
     monkeypatch.setattr(refresh_once, "ledger", None)
+    monkeypatch.setattr(traces, "_FORMAT", None)
     assert refresh(flights["lax"], "flight")["flight"].updated == 1
 
 

@@ -4,7 +4,7 @@ import pytest
 from opentelemetry import trace
 
 from sites import traces
-from tests.fix_spans import Spans, is_below, linked, trace_of
+from tests.fix_spans import Spans, facts, is_below, linked, trace_of
 
 OTHER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -13,10 +13,12 @@ OTHER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 def test_strange_text_is_no_trace(spans: Spans, strange: str) -> None:
     with traces.span("above"):
         traces.link([strange])
+        traces.mark("mark", [strange])
         with traces.span("below", carried=strange):
             pass
     assert is_below(spans.one("below"), spans.one("above"))
     assert linked(spans.one("above")) == []
+    assert spans.named("mark") == []
 
 
 def test_span_without_another_above_goes_on(spans: Spans) -> None:
@@ -30,6 +32,25 @@ def test_each_trace_is_linked_once(spans: Spans) -> None:
     with traces.span("here"):
         traces.link([OTHER, OTHER])
     assert len(linked(spans.one("here"))) == 1
+
+
+def test_mark_is_in_the_other_trace_and_linked_to_the_open_span(spans: Spans) -> None:
+    with traces.span("here"):
+        traces.mark("mark", [OTHER, OTHER], site="jfk")
+    mark, here = spans.one("mark"), spans.one("here")
+    assert f"{trace_of(mark):x}" in OTHER
+    assert linked(mark) == [trace_of(here)]
+    assert facts(mark) == {"site": "jfk"}
+
+
+def test_mark_in_the_trace_of_the_open_span_is_below_it(spans: Spans) -> None:
+    with traces.span("here"):
+        own = traces.traceparent()
+        assert own is not None
+        with traces.span("within"):
+            traces.mark("mark", [own])
+    assert is_below(spans.one("mark"), spans.one("within"))
+    assert linked(spans.one("mark")) == []
 
 
 def test_work_without_pieces_is_no_span(spans: Spans) -> None:
