@@ -32,10 +32,13 @@ class Attempts:
                 default=0,
             )
 
-    def begin(self, name: str, address: str) -> None:
+    def begin(self, name: str, address: str) -> float:
         """Count a login as failed before its password is looked at.
 
         So many logins at once are counted as if they came one after the other.
+
+        Returns:
+            What tells this login from others, for `succeeded`.
         """
         now = self._clock()
         with self._lock:
@@ -45,10 +48,19 @@ class Attempts:
                 self._failed.move_to_end(key)
             while len(self._failed) > MOST:
                 self._failed.popitem(last=False)
+        return now
 
-    def succeeded(self, name: str, address: str) -> None:
-        """Take back the failures of a name from an address."""
+    def succeeded(self, name: str, address: str, began: float) -> None:
+        """Take back a login that was right after all.
+
+        Other failures of the name from this address go with it. Those of the address,
+        and of the name elsewhere, stay: one right password may not hide many guesses.
+        """
         with self._lock:
+            for key, _ in _keys(name, address):
+                failed = self._failed.get(key, [])
+                if began in failed:
+                    failed.remove(began)
             self._failed.pop((name, address), None)
 
     def _left(self, key: tuple[str, str], most: int, now: float) -> float:

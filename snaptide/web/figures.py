@@ -136,10 +136,10 @@ def _has_password(console: Console, request: Request) -> bool:
     address = request.client.host if request.client else ""
     if not name or console.users is None or console.attempts.wait(name, address):
         return False
-    console.attempts.begin(name, address)
+    began = console.attempts.begin(name, address)
     if console.users.check(name, password) is None:
         return False
-    console.attempts.succeeded(name, address)
+    console.attempts.succeeded(name, address, began)
     return True
 
 

@@ -79,11 +79,11 @@ def _log_in(console: Console, request: Request, name: str, password: str) -> Res
         response = _form(console, request, problem, 429)
         response.headers["Retry-After"] = str(math.ceil(wait))
         return response
-    console.attempts.begin(name, address)
+    began = console.attempts.begin(name, address)
     user = _user(console, name, password)
     if user is None:
         return _form(console, request, _WRONG, 401)
-    console.attempts.succeeded(name, address)
+    console.attempts.succeeded(name, address, began)
     # A new session, so that one that somebody else has begun is worth nothing.
     console.sessions.end(request.cookies.get(COOKIE, ""))
     secret, _ = console.sessions.begin(user.name)

@@ -230,6 +230,16 @@ def test_the_console_shows_them_to_its_users_only(
     assert status(auth=("viewer", PASSWORD)) == 401
 
 
+def test_a_monitor_with_a_password_is_let_in_for_ever(tmp_path: Path) -> None:
+    """More often in five minutes than a name or an address may fail."""
+    monitor = Browser(console(Directory({}), tmp_path), None).client
+    seen = {
+        monitor.get("/metrics", auth=("viewer", PASSWORD)).status_code
+        for _ in range(60)
+    }
+    assert seen == {200}
+
+
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
 def test_the_page_names_each_figure(figure: Any) -> None:
     line = next(

@@ -15,7 +15,7 @@ from sites import Directory
 from snaptide.cli import app
 from snaptide.web import figures, pages
 from snaptide.web.application import application
-from snaptide.web.attempts import OF_BOTH, Attempts
+from snaptide.web.attempts import OF_ADDRESS, OF_BOTH, OF_NAME, Attempts
 from snaptide.web.console import Console
 from snaptide.web.sessions import IDLE, LONGEST, Sessions
 from snaptide.web.users import Role, Users, delete_user, read, set_user
@@ -208,6 +208,35 @@ def test_attempts_are_forgotten_after_a_while() -> None:
     assert attempts.wait("anna", "10.0.0.2") == 0
     now[0] = 301
     assert attempts.wait("anna", "10.0.0.1") == 0
+
+
+def test_right_passwords_do_not_count_and_hide_no_wrong_ones() -> None:
+    now = [0.0]
+    attempts = Attempts(clock=lambda: now[0])
+
+    def log_in(name: str, address: str, *, right: bool) -> bool:
+        now[0] += 1
+        if attempts.wait(name, address):
+            return False
+        began = attempts.begin(name, address)
+        if right:
+            attempts.succeeded(name, address, began)
+        return True
+
+    # One address and one name, oftener than either may fail.
+    assert all(log_in("anna", "10.0.0.1", right=True) for _ in range(60))
+    # Guesses with names that change, and right passwords between them.
+    guessed = [log_in(f"u{n}", "10.0.0.1", right=False) for n in range(OF_ADDRESS - 1)]
+    assert all(guessed)
+    assert log_in("anna", "10.0.0.1", right=True)
+    assert log_in("last", "10.0.0.1", right=False)
+    assert not log_in("anna", "10.0.0.1", right=True)
+    # Guesses for one name, from addresses that change.
+    for number in range(OF_NAME - 1):
+        assert log_in("berta", f"10.1.0.{number}", right=False)
+    assert log_in("berta", "10.2.0.1", right=True)
+    assert log_in("berta", "10.2.0.1", right=False)
+    assert not log_in("berta", "10.2.0.2", right=True)
 
 
 def test_sessions_end() -> None:
