@@ -34,6 +34,9 @@ POLL = 10.0
 #: A page has room for so many bytes, and takes so many seconds at most.
 ROOM, LONGEST = 80_000, 1.0
 
+#: The first page, just after the start, in terms of the patience with a silent site.
+FIRST = 1.5
+
 #: Of one core, at a site.
 SHARE = 0.01
 
@@ -163,7 +166,8 @@ def _first(what: str, took: float) -> Result:
     """The first page opens all sessions, and finds out who is silent."""
     patience = [PATIENCE]
     name = "the first page of a console"
-    return compared(what, name, "its patience with a site", [took], patience)
+    other = "its patience with a site"
+    return compared(what, name, other, [took], patience, bar=FIRST)
 
 
 def _sessions(what: str, client: TestClient, sites: Directory) -> Result:

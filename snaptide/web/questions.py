@@ -1,5 +1,8 @@
 """Asks sites side by side, and waits for none of them longer than two seconds.
 
+The seconds count from when the question was asked, perhaps for another page, or when
+the console began: what has been silent since then need not be awaited once more.
+
 A site that does not answer costs one thread and one connection, however often its page
 is loaded: the next request waits for the question that is under way.
 """
@@ -24,6 +27,14 @@ Found = TypeVar("Found")
 PATIENCE, GLANCE = 2.0, 0.2
 
 
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """A question that has been asked, and when."""
+
+    future: Future[Answer[Any]]
+    began: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Generic[Found]):
     """What a site answered, or why it did not."""
@@ -45,11 +56,17 @@ class Questions:
         patience: seconds that a page waits for a site.
     """
 
-    def __init__(self, most: int, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        most: int,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.patience = patience
+        self._clock = clock
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="snaptide-web")
         self._lock = threading.Lock()
-        self._open: dict[Hashable, Future[Answer[Any]]] = {}
+        self._open: dict[Hashable, _UnderWay] = {}
         #: since when a site has not answered, by the key of its question
         self._silent: dict[Hashable, float] = {}
 
@@ -76,50 +93,73 @@ class Questions:
         question: Callable[[Site], Found],
     ) -> dict[str, Answer[Found]]:
         """Ask sites at once; each answers, or its answer says why it does not."""
-        began = {name: self.begin(site, what, question) for name, site in sites.items()}
-        # Wait for a silent site once, and then look only whether it is back.
-        silent = {name for name in began if (name, what) in self._silent}
-        until = time.monotonic() + min(GLANCE, self.patience)
-        wait([f for name, f in began.items() if name not in silent], self.patience)
-        wait([began[name] for name in silent], max(until - time.monotonic(), 0.0))
+        asked = {
+            name: self._begin(site, what, question) for name, site in sites.items()
+        }
+        self._wait(asked, what)
         return {
-            name: self._answer((name, what), sites[name], future)
-            for name, future in began.items()
+            name: self._answer((name, what), sites[name], one)
+            for name, one in asked.items()
         }
 
     def begin(
         self, site: Site, what: Hashable, question: Callable[[Site], Found]
     ) -> Future[Answer[Found]]:
         """Ask one site without waiting; the question may be under way already."""
-        key = (site.name, what)
-        with self._lock:
-            if key in self._open:
-                return self._open[key]
-            future = self._pool.submit(answer_of, site, question)
-            self._open[key] = future
-        future.add_done_callback(partial(self._ended, key))
-        return future
+        return self._begin(site, what, question).future
 
     def close(self) -> None:
         """Begin no more questions."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ended(self, key: Hashable, future: Future[Answer[Any]]) -> None:
+    def _begin(
+        self, site: Site, what: Hashable, question: Callable[[Site], Found]
+    ) -> _UnderWay:
+        key = (site.name, what)
+        with self._lock:
+            if key in self._open:
+                return self._open[key]
+            future = self._pool.submit(answer_of, site, question)
+            asked = self._open[key] = _UnderWay(future, self._clock())
+        future.add_done_callback(partial(self._ended, key, asked))
+        return asked
+
+    def _wait(self, asked: Mapping[str, _UnderWay], what: Hashable) -> None:
+        """Wait as long as patience lasts since each question was asked.
+
+        A site that was silent the last time is awaited no longer than a glance: it is
+        shown as soon as it is back.
+        """
+        glance = self._clock() + min(GLANCE, self.patience)
+        until = {
+            name: glance
+            if (name, what) in self._silent
+            else max(glance, one.began + self.patience)
+            for name, one in asked.items()
+        }
+        for name in sorted(until, key=until.__getitem__):
+            wait([asked[name].future], max(until[name] - self._clock(), 0.0))
+
+    def _ended(
+        self, key: Hashable, asked: _UnderWay, future: Future[Answer[Any]]
+    ) -> None:
         with self._lock:
             self._open.pop(key, None)
-            # Who gave up on it will have to give up the next time, too.
-            if not future.cancelled() and not future.result().away:
+            if future.cancelled():
+                return
+            if not future.result().away:
                 self._silent.pop(key, None)
+            elif self._clock() - asked.began > self.patience:
+                # Also if no page has waited for it: the next would wait in vain.
+                self._silent.setdefault(key, asked.began)
 
-    def _answer(
-        self, key: Hashable, site: Site, future: Future[Answer[Found]]
-    ) -> Answer[Found]:
-        if future.done():
-            return future.result()
-        now = time.monotonic()
+    def _answer(self, key: Hashable, site: Site, asked: _UnderWay) -> Answer[Any]:
+        if asked.future.done():
+            return asked.future.result()
         with self._lock:
-            since = self._silent.setdefault(key, now - self.patience)
-        text = f"Site {site.name} has not answered for {now - since:.0f} seconds."
+            since = self._silent.setdefault(key, asked.began)
+        seconds = self._clock() - since
+        text = f"Site {site.name} has not answered for {seconds:.0f} seconds."
         return Answer(error=SiteUnreachable(text, site=site.name))
 
 

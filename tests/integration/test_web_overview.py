@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 import deferred
 from sites import Directory, Site
 from sites.errors import SiteUnreachable
+from snaptide.web import console as consoles
 from snaptide.web.application import application
 from snaptide.web.console import Console
 from snaptide.web.questions import Answer, Questions
@@ -224,6 +225,40 @@ def test_a_console_asks_before_somebody_looks(
     )
     with TestClient(application(Console(sites=sites))):
         assert all(one.wait(60) for one in asked.values())
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+def test_the_first_page_does_not_wait_for_a_site_that_has_long_been_asked(
+    sites: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_up: bool
+) -> None:
+    """Two of four sites are silent since the console began, and may have given up."""
+    now, gives_up, again = [0.0], threading.Event(), threading.Event()
+    state, names = consoles._state, {"hq", "jfk"}
+
+    def found(site: Site) -> Any:
+        if site.name in names:
+            return state(site)
+        (again if gives_up.is_set() else gives_up).wait()
+        raise SiteUnreachable("No answer.", site=site.name)
+
+    monkeypatch.setattr(consoles, "_state", found)
+    urls = {one.name: one.url for one in sites.values()}
+    with Directory({**urls, "a": urls["hq"], "b": urls["hq"]}) as four:
+        made = console(four, tmp_path, patience=3600)
+        made.questions._clock = lambda: now[0]
+        made.open()
+        began = {n: made.questions.begin(s, "status", found) for n, s in four.items()}
+        wait([began[name] for name in names])
+        now[0] = 3601
+        if given_up:
+            gives_up.set()
+            wait(began.values())
+        # An hour would pass if it waited for either.
+        states = made.states()
+        assert {name for name, one in states.items() if one.away} == {"a", "b"}
+        gives_up.set()
+        again.set()
+        made.close()
 
 
 def test_a_page_that_renews_itself_leaves_a_busy_site_alone(
