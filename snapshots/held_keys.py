@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Select, Subquery, Text, case, cast, func, select
+from sqlalchemy import Connection, Select, Subquery, Text, cast, func, select
 
 from sites import identity
 from sites.catalog import SCHEMA
@@ -19,8 +19,8 @@ from snapshots import refresh_group, snapshot
 from snapshots.errors import UnknownSnapshot
 from snapshots.snapshot import Snapshot
 
-#: How the reason of a row begins that the site refuses (`snapshots.merge`).
-_REFUSED = "refused: "
+#: Stands between the reason of a row and what is known besides (`snapshots.merge`).
+_BETWEEN = ": "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class HeldRow:
     key: tuple[str, ...]
     #: held, refused, frozen, trigger, folded, synchronous or rectify
     by: str
-    #: what the site says, if it refuses the row
+    #: what the site says, if it refuses the row; what holds it, if it is held
     why: str | None
 
 
@@ -127,13 +127,12 @@ def _rows(
 def _keys(member: Snapshot) -> Subquery:
     """Each key once for each reason."""
     extra = member.extra()
-    refused = extra.c.reason.startswith(_REFUSED)
+    by = func.split_part(extra.c.reason, _BETWEEN, 1)
+    more = func.substr(extra.c.reason, func.length(by) + len(_BETWEEN) + 1)
     return (
         select(
-            case((refused, "refused"), else_=extra.c.reason).label("by"),
-            case((refused, func.substr(extra.c.reason, len(_REFUSED) + 1))).label(
-                "why"
-            ),
+            by.label("by"),
+            func.nullif(more, "").label("why"),
             *(cast(extra.c[name], Text).label(name) for name in member.key_names),
         )
         .distinct()

@@ -308,7 +308,7 @@ def _keep_held(connection: Connection, changes: Work) -> None:
     """Have the next refresh look again at the rows that this one held back."""
     extra, names = changes.member.snapshot.extra(), changes.member.snapshot.key_names
     reason: ColumnElement[str] = func.coalesce(
-        "refused: " + changes.table.c.why, literal("held")
+        "refused: " + changes.table.c.why, "held: " + changes.table.c.by
     )
     if changes.member.snapshot.leaving == Leaving.FREEZE:
         reason = case((changes.table.c.leaves, frozen.REASON), else_=reason)

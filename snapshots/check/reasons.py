@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: How an extra key begins whose row the site refuses, and how one that was left alone
-#: (`snapshots.merge`).
+#: (`snapshots.merge`); the latter says nothing more if an earlier version wrote it.
 _REFUSED, _HELD = "refused: ", "held"
 
 #: The reason of an extra key that `snapshots.rectify` has asked a refresh to read. It
@@ -118,9 +118,13 @@ def _by_call(facts: _Facts, number: int, calls: Sequence[Call]) -> Explained | N
 
 
 def _held(extra: Sequence[str], *, leaves: bool) -> Explained | None:
-    if frozen.REASON in extra or (_HELD in extra and leaves):
-        return Explained(Reason.LEAVING)
-    return Explained(Reason.HELD_BACK) if _HELD in extra else None
+    """A row that was left alone, with what held it."""
+    why = next((one for one in extra if one.startswith(_HELD)), None)
+    if why is None:
+        return Explained(Reason.LEAVING) if frozen.REASON in extra else None
+    detail = why.removeprefix(_HELD).removeprefix(": ") or None
+    leaving = leaves or frozen.REASON in extra
+    return Explained(Reason.LEAVING if leaving else Reason.HELD_BACK, detail)
 
 
 def _facts(held: Moments, member: Member, found: pa.Table) -> _Facts:

@@ -39,6 +39,6 @@ def held(
         lambda: Group(
             table(["snapshot", "held by", "rows"], counts),
             "",
-            table(["snapshot", "key", "held by", "the site says"], rows, title),
+            table(["snapshot", "key", "held by", "more"], rows, title),
         ),
     )

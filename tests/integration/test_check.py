@@ -213,13 +213,27 @@ def test_rows_that_a_refresh_left_alone(hq, jfk):
     with user(jfk) as someone:
         someone.execute("SELECT FROM public.t WHERE id = 1 FOR UPDATE")
         refresh(jfk, "t")
-        report = snapshots.check(jfk, "t").snapshots[0]
-    assert {row.key["id"]: row.reason for row in report.differences} == {
-        "1": Reason.HELD_BACK,
-        "2": Reason.REFUSED,
-    }
-    (refused,) = [row for row in report.differences if row.reason is Reason.REFUSED]
+        held, refused = snapshots.check(jfk, "t").snapshots[0].differences
+    assert (held.key, held.reason) == ({"id": "1"}, Reason.HELD_BACK)
+    assert held.detail == "locked"
+    assert (refused.key, refused.reason) == ({"id": "2"}, Reason.REFUSED)
     assert "check constraint" in str(refused.detail)
+    # An earlier version did not note what held a row.
+    run(jfk, "UPDATE snaptide.extra$_t SET reason = 'held' WHERE k1 = 1")
+    held, _ = snapshots.check(jfk, "t").snapshots[0].differences
+    assert (held.reason, held.detail) == (Reason.HELD_BACK, None)
+
+
+def test_a_child_that_was_left_alone_with_its_parent(hq, jfk):
+    run(hq, "INSERT INTO public.customer VALUES (900, 1, 'c')")
+    run(hq, "INSERT INTO public.rental VALUES (999, 900)")
+    run(jfk, 'ALTER TABLE public."snap$_customer" ADD CHECK (id <> 900)')
+    refresh(jfk, "shop")
+    [parent] = snapshots.check(jfk, "customer").snapshots[0].differences
+    assert parent.reason is Reason.REFUSED
+    [child] = snapshots.check(jfk, "rental").snapshots[0].differences
+    assert (child.key, child.reason) == ({"id": "999"}, Reason.HELD_BACK)
+    assert child.detail == "without parent in customer"
 
 
 def test_rows_that_leave_with_their_parent(hq, jfk):

@@ -99,6 +99,9 @@ def test_what_a_refresh_did_and_what_it_left_alone(
         ("8",): "held",
         ("9",): "refused",
     }
+    why = {tuple(o["key"]): o["why"] for o in held["rows"] if o["by"] == "held"}
+    assert why == {("1",): "pending", ("8",): "locked"}
+    assert '"More"><bdi>locked<' in page
     assert page.count('<span class="flag">refused</span>') == 2
     assert "small" in page
     assert "<bdi>orders</bdi>: 2 held" in page
@@ -109,8 +112,8 @@ def test_what_a_refresh_did_and_what_it_left_alone(
 
 
 def test_lists_in_python(sites: Directory, snaptide: Snaptide) -> None:
-    hold(sites, 5)
-    hold(sites, 2)
+    hold(sites, 5, "held: without parent in a: b")
+    hold(sites, 2, "held: without parent in a: b")
     hold(sites, 2, "refused: too large: 7")
     run(
         sites["jfk"],
@@ -124,7 +127,11 @@ def test_lists_in_python(sites: Directory, snaptide: Snaptide) -> None:
         ("orders", "held", 5),
         ("orders", "refused", 2),
     ]
-    assert every.rows[-1].why == "too large: 7"
+    assert [one.why for one in every.rows] == [
+        None,
+        *["without parent in a: b"] * 5,
+        *["too large: 7"] * 2,
+    ]
     for offset in range(10):
         part = snapshots.list_held(jfk, "airport", limit=3, offset=offset)
         assert part.rows == every.rows[offset : offset + 3]
