@@ -1,4 +1,4 @@
-"""A check against one pass of sums over both sides, and the memory that it takes.
+"""A check against one pass of sums over both sides, its memory, its longest statement.
 
 The pass of sums is the check's own statement, run by hand at both sides at once: no
 check can take less, and all that it takes beyond is Snaptide's and Spark's.
@@ -6,6 +6,8 @@ check can take less, and all that it takes beyond is Snaptide's and Spark's.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -27,6 +29,9 @@ SCATTERED = 100
 
 #: The most that this process may hold, in MB, and the heap that Spark is given.
 DRIVER, HEAP = 400, 2048
+
+#: Seconds that no statement of a gentle check may take, and between two looks.
+LONGEST, PACE = 1.0, 0.005
 
 _BASE = 'public."snap$_orders"'
 
@@ -67,6 +72,66 @@ def run_memory(rows: int) -> list[Result]:
                 if kind in peaks:
                     results.append(_peak(kind, what, peaks[kind], limit))
     return results
+
+
+def run_gently(rows: int) -> list[Result]:
+    """The longest statement of a gentle check: equal, with few that differ, and many.
+
+    Those that explain rows have logs to read: as many changes are on their way.
+    """
+    results = []
+    with directory("hq", "jfk") as sites:
+        _create(sites, rows)
+        for differ in (0, SCATTERED, rows // 10):
+            _scatter(sites, rows, differ)
+            _change(sites, rows, differ)
+            took = _longest_statement(sites, partial(_gently, sites))
+            what = f"{rows:,} rows, {differ:,} of them differ"
+            name, against = "check --gently: longest statement", f"{LONGEST:g} s"
+            results.append(compared(name, what, against, [took], [LONGEST], bar=1.0))
+    return results
+
+
+def _gently(sites: Directory) -> CheckReport:
+    return snapshots.check(sites["jfk"], "orders", gently=True)
+
+
+def _longest_statement(sites: Directory, work: Callable[[], object]) -> float:
+    """Seconds of the longest statement at any site, as its server tells them."""
+    over = threading.Event()
+
+    def watch(site: Site) -> float:
+        took = 0.0
+        with site.connect() as connection:
+            alone = connection.execution_options(isolation_level="AUTOCOMMIT")
+            while not over.wait(PACE):
+                took = max(took, alone.scalar(text(_AT_WORK)) or 0.0)
+        return took
+
+    with ThreadPoolExecutor(2) as beside:
+        watching = [beside.submit(watch, sites[name]) for name in ("hq", "jfk")]
+        try:
+            work()
+        finally:
+            over.set()
+        return max(one.result() for one in watching)
+
+
+_AT_WORK = """
+SELECT extract(epoch FROM max(clock_timestamp() - query_start))::float
+FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+  AND state = 'active' AND backend_type = 'client backend'
+"""
+
+
+def _change(sites: Directory, rows: int, changes: int) -> None:
+    """Change other rows at the master, and have no refresh bring them."""
+    if not changes:
+        return
+    change = f"UPDATE public.orders SET qty = -2 WHERE id % {rows // changes} = 1"
+    with sites["hq"].begin() as connection:
+        connection.execute(text(change))
 
 
 def _peak(kind: str, what: str, peak: float, limit: int) -> Result:

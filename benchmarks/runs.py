@@ -33,6 +33,7 @@ from benchmarks.pairs import Result
 BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "capture": (capture.run, 1_000_000),
     "check": (check.run, 1_000_000),
+    "check-gently": (check.run_gently, 1_000_000),
     "check-memory": (check.run_memory, 10_000_000),
     "commands": (commands.run, 15),
     "conflicts": (conflicts.run, 5_000),
@@ -54,7 +55,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
 }
 
 #: Takes minutes by itself, and runs only when it is asked for.
-ON_REQUEST = {"check-memory", "scale-out"}
+ON_REQUEST = {"check-gently", "check-memory", "scale-out"}
 
 
 def chosen(name: str) -> str:

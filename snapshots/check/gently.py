@@ -48,6 +48,10 @@ FIRST_PAGES = 256
 #: The longest rest between two steps, in seconds.
 LONGEST_REST = 5.0
 
+#: What a page takes at best counts for so much more with each step. Pages of the
+#: beginning may have been in memory, and say little of those that are not.
+AGEING = 1.02
+
 T = TypeVar("T")
 
 #: A query that reads a range of pages.
@@ -59,16 +63,19 @@ class _Pace:
     """How many pages a step reads, and how long the rest is after it."""
 
     pages: int = FIRST_PAGES
-    #: the least seconds that a page has taken
+    #: the least seconds that a page has taken, older steps counting for more
     _best: float = field(default=float("inf"))
 
-    def done(self, pages: int, seconds: float) -> None:
-        """Rest after a step, and choose the length of the next."""
+    def done(self, pages: int, seconds: float) -> float:
+        """Choose the length of the next step after one; returns the rest, in seconds.
+
+        Parameters:
+            seconds: what the step took: more than 0.
+        """
         each = seconds / pages
-        self._best = min(self._best, each)
-        time.sleep(min(seconds * each / self._best, LONGEST_REST))
-        wanted = STEP / seconds if seconds else 2.0
-        self.pages = max(1, int(pages * min(max(wanted, 0.5), 2.0)))
+        self._best = min(self._best * AGEING, each)
+        self.pages = max(1, int(pages * min(max(STEP / seconds, 0.5), 2.0)))
+        return min(seconds * each / self._best, LONGEST_REST)
 
     def shorten(self) -> None:
         """Read fewer pages: the last step took too long."""
@@ -153,11 +160,12 @@ def _steps(
             part = Range(table=leaf, first=start, end=end)
             began = time.monotonic()
             found = _read(side, query(part), shape, bounded=count > 1)
+            taken = time.monotonic() - began
             if found is None:
                 pace.shorten()
                 continue
             yield found
-            pace.done(count, time.monotonic() - began)
+            time.sleep(pace.done(count, taken))
             first += count
 
 
