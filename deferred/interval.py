@@ -36,6 +36,12 @@ def seconds_of(every: str) -> float | None:
     return float(found[1]) * _UNITS[found[2]] if found else None
 
 
+def duration_of(every: str) -> timedelta | None:
+    """A duration like `10s`, a century at most; None for cron."""
+    seconds = seconds_of(every)
+    return None if seconds is None else timedelta(seconds=min(seconds, LONGEST))
+
+
 def next_time(every: str, due: datetime, now: datetime) -> datetime:
     """The next time of a run that was due at `due` and starts now.
 

@@ -8,12 +8,21 @@ field is its help at the command line.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Self, TypedDict
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
 
 from deferred.errors import BadOption
+from deferred.interval import duration_of
 from sites.mistakes import mistakes
 
 
@@ -42,8 +51,16 @@ def _not_a_truth(value: Any) -> Any:
     return value
 
 
+def _duration(value: str) -> str:
+    """Refuse what is no duration, or none at all."""
+    if not duration_of(value):
+        raise ValueError("Input should be a duration like 2h")
+    return value
+
+
 Count = Annotated[int, Field(ge=0), BeforeValidator(_not_a_truth)]
 Number = Annotated[float, Field(ge=0), BeforeValidator(_not_a_truth)]
+Duration = Annotated[str, AfterValidator(_duration)]
 
 
 class Options(BaseModel):
@@ -178,11 +195,18 @@ class CheckOptions(Options):
     where: str | None = None
     #: Compare only these columns and the key; none: all.
     columns: list[str] = []
+    #: Only rows that were inserted or updated within this time at either side, as `2h`.
+    since: Duration | None = None
     #: List so many rows of each snapshot; counts are exact.
     most: Count = 1000
     #: Read in statements of less than a second, and rest in between, longer while the
     #: databases are busy.
     gently: bool = True
+
+    @property
+    def written_within(self) -> timedelta | None:
+        """`since` as a time."""
+        return None if self.since is None else duration_of(self.since)
 
 
 #: The options of each kind of work that a schedule can run.

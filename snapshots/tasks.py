@@ -76,7 +76,8 @@ def _check(home: Site, subject: str, options: Mapping[str, Any]) -> None:
         report = snapshots.check(
             home,
             () if subject == EVERYTHING else subject,
-            **chosen.model_dump(),
+            **chosen.model_dump(exclude={"since"}),
+            since=chosen.written_within,
             save=True,
             progress=progress,
         )

@@ -136,7 +136,7 @@ def divided(columns: str | None) -> list[str]:
 def _duration(given: str) -> timedelta:
     from deferred import interval
 
-    seconds = interval.seconds_of(given)
-    if seconds is None:
+    duration = interval.duration_of(given)
+    if duration is None:
         raise BadArgument(f"--since takes a duration like 2h, not {given!r}.")
-    return timedelta(seconds=min(seconds, interval.LONGEST))
+    return duration

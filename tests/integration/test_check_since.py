@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 import snapshots
-from sites import Directory, Site
-from snapshots import CheckRefused, NoCommitTimes
+from deferred import schedules
+from sites import Directory, Site, configured
+from sites.configured import Configuration
+from snapshots import CheckRefused, NoCommitTimes, RowsDiffer, tasks
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -88,6 +90,20 @@ def test_rows_that_were_written_since(timed: Directory) -> None:
     assert found(jfk, between, "t", where="id < 6") == {"2", "3", "5"}
     # Within a century everything was written, also what one side still has of these.
     assert snapshots.check(jfk, "t", since=timedelta(days=36525)).unexplained == 8
+
+
+def test_a_schedule_checks_what_was_written_since(
+    timed: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jfk = timed["jfk"]
+    monkeypatch.setattr(configured, "_current", Configuration(directory=timed))
+    as_refresh(jfk, f"UPDATE {BASE} SET note = 'early' WHERE id = 1")
+    made = schedules.schedule(jfk, "check", "t", every="1h", since="2h")
+    with pytest.raises(RowsDiffer):
+        tasks.check("jfk", "t", **made.options)
+    [report] = snapshots.list_checks(jfk)
+    assert "pg_xact_commit_timestamp" in (report.where or "")
+    assert report.unexplained == 1
 
 
 @prepared_once("hq", "jfk")

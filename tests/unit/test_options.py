@@ -140,6 +140,9 @@ def test_the_environment_is_refused_in_these_words(
         ("push jfk --error-action pray", "'queue', 'stop', 'skip_row'"),
         ("push jfk --bulk-treshold 1", "No such option: --bulk-treshold"),
         ("schedule set jfk push --every 1h -o error_limit=-1", "error_limit must be"),
+        ("schedule set jfk check --every 1h -o since=soon", "since must be a duration"),
+        ("schedule set jfk check --every 1h -o since=0s", "since must be a duration"),
+        ("schedule set jfk check --every 1h -o since=7200", "since must be a valid"),
     ],
 )
 def test_the_command_line_refuses(command: str, said: str) -> None:
