@@ -82,11 +82,18 @@ class ErrorTransaction:
     edges: tuple[Edge, ...] = ()
 
 
-def list_errors(site: Site, origin: str | None = None) -> list[ErrorTransaction]:
-    """Parked transactions of a master, by origin, in the order of its queue."""
+def list_errors(
+    site: Site, origin: str | None = None, *, reason: str | None = None
+) -> list[ErrorTransaction]:
+    """Parked transactions of a master, by origin, in the order of its queue.
+
+    Parameters:
+        origin: only those of this site.
+        reason: only those that are parked for it: conflict, error, dependant, quiet or
+            withdrawn.
+    """
     wanted = select(error_transaction).order_by("origin", "batch_no", "order_no")
-    if origin is not None:
-        wanted = wanted.where(error_transaction.c.origin == origin)
+    wanted = wanted.where(*_matching(origin, reason))
     with identity.initialised(site) as connection:
         return [_transaction(row) for row in connection.execute(wanted)]
 
@@ -132,7 +139,11 @@ def show_error(
 
 
 def delete_errors(
-    site: Site, error_ids: Sequence[int] | None = None, *, origin: str | None = None
+    site: Site,
+    error_ids: Sequence[int] | None = None,
+    *,
+    origin: str | None = None,
+    reason: str | None = None,
 ) -> int:
     """Give parked transactions up for good (Oracle: DELETE_ERROR).
 
@@ -144,15 +155,14 @@ def delete_errors(
     Parameters:
         error_ids: which ones; None means all.
         origin: only those of this site.
+        reason: only those that are parked for it, as for `list_errors`.
 
     Raises:
         NoSuchError: an id is not there.
     """
-    chosen: list[ColumnElement[bool]] = [sa.true()]
+    chosen = _matching(origin, reason)
     if error_ids is not None:
         chosen.append(selected(error_transaction, {"id": tuple(error_ids)}))
-    if origin is not None:
-        chosen.append(error_transaction.c.origin == origin)
     with identity.initialised(site) as connection:
         for error_id in error_ids or ():
             get(connection, error_id)
@@ -164,6 +174,17 @@ def delete_errors(
             differing.note_parked(connection, row.id, f"{why} from the error queue")
         lost = "which was given up"
         return remove(connection, and_(*chosen), lost=lost, keep=True)
+
+
+def _matching(origin: str | None, reason: str | None) -> list[ColumnElement[bool]]:
+    """Conditions on `error_transaction`: of a site, and parked for a reason."""
+    at = error_transaction.c
+    found: list[ColumnElement[bool]] = [sa.true()]
+    if origin is not None:
+        found.append(at.origin == origin)
+    if reason is not None:
+        found.append(at.reason == reason)
+    return found
 
 
 def remove(

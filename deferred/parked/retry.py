@@ -147,6 +147,7 @@ def retry_errors(
     error_ids: Sequence[int] | None = None,
     *,
     origin: str | None = None,
+    reason: str | None = None,
     edits: Sequence[Edit] = (),
     skip: Sequence[int] = (),
     with_dependants: bool = False,
@@ -156,6 +157,8 @@ def retry_errors(
     Parameters:
         error_ids: which ones; None means all.
         origin: only those of this site.
+        reason: if no ids are given, only those that are parked for it, as for
+            `list_errors`.
         edits: only with a single id.
         skip: the numbers of calls to leave out, only with a single id. They stay
             parked under that id, with calls that refer to their rows.
@@ -172,7 +175,7 @@ def retry_errors(
         raise BadEdit("Edits need exactly one error transaction.")
     if skip and not single:
         raise BadSkip("To leave calls out, name exactly one error transaction.")
-    chosen = _chosen(master, error_ids, origin, with_dependants=with_dependants)
+    chosen = _chosen(master, error_ids, origin, reason, with_dependants=with_dependants)
     reports = []
     for error_id in chosen:
         named = error_id in (error_ids or ())
@@ -283,12 +286,14 @@ def _chosen(
     master: Site,
     error_ids: Sequence[int] | None,
     origin: str | None,
+    reason: str | None,
     *,
     with_dependants: bool,
 ) -> list[int]:
     # In the order of parking: one may wait for another site's, from the same sender.
     errors = sorted(error_queue.list_errors(master, origin), key=lambda one: one.id)
-    wanted = {e.id for e in errors} if error_ids is None else set(error_ids)
+    matching = (e.id for e in errors if reason in (None, e.reason))
+    wanted = set(matching if error_ids is None else error_ids)
     with master.transaction() as connection:
         for error_id in wanted:
             error_queue.get(connection, error_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -33,6 +34,22 @@ Origin = Annotated[
     str | None,
     typer.Option(help="Only transactions of this site.", autocompletion=complete_site),
 ]
+
+
+class Reason(StrEnum):
+    """What a transaction is parked for."""
+
+    CONFLICT = "conflict"
+    ERROR = "error"
+    DEPENDANT = "dependant"
+    QUIET = "quiet"
+    WITHDRAWN = "withdrawn"
+
+
+ForReason = Annotated[
+    Reason | None,
+    typer.Option("--reason", help="Only transactions that are parked for this reason."),
+]
 Numbers = Annotated[list[int] | None, typer.Argument(metavar="[ID]...")]
 All = Annotated[bool, typer.Option("--all", help="All parked transactions.")]
 
@@ -47,14 +64,18 @@ class Deleted:
 
 @app.command("list")
 def list_(
-    ctx: typer.Context, site: SiteName, origin: Origin = None, json: Json = False
+    ctx: typer.Context,
+    site: SiteName,
+    origin: Origin = None,
+    reason: ForReason = None,
+    json: Json = False,
 ) -> None:
     """List parked transactions; ends with 3 if there are any.
 
     Example: snaptide errors list hq --origin jfk
     """
     program = Program.of(ctx)
-    errors = deferred.list_errors(program.site(site), origin)
+    errors = deferred.list_errors(program.site(site), origin, reason=reason)
     rows = [
         (e.id, e.origin, e.origin_user, e.parked_at, e.reason, e.error_message)
         for e in errors
@@ -92,6 +113,7 @@ def retry(
     numbers: Numbers = None,
     everything: All = False,
     origin: Origin = None,
+    reason: ForReason = None,
     edit: Annotated[
         list[str] | None,
         typer.Option(
@@ -128,8 +150,9 @@ def retry(
     edits += [_null(text) for text in null or []]
     reports = deferred.retry_errors(
         program.site(site),
-        _chosen(numbers, everything or origin is not None),
+        _chosen(numbers, everything, origin, reason),
         origin=origin,
+        reason=reason,
         edits=edits,
         skip=skip or (),
         with_dependants=with_dependants,
@@ -152,6 +175,7 @@ def delete(
     numbers: Numbers = None,
     everything: All = False,
     origin: Origin = None,
+    reason: ForReason = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
@@ -163,20 +187,25 @@ def delete(
     """
     program = Program.of(ctx)
     master = program.site(site)
-    chosen = _chosen(numbers, everything or origin is not None)
+    chosen = _chosen(numbers, everything, origin, reason)
     if not yes:
         # Delete those that were counted, and none that arrive while the user thinks.
-        chosen = _counted(master, chosen, origin)
-    count = deferred.delete_errors(master, chosen, origin=origin)
+        chosen = _counted(master, chosen, origin, reason)
+    count = deferred.delete_errors(master, chosen, origin=origin, reason=reason)
     report = Deleted(site=site, deleted=count)
     show(program, report, lambda: facts(report))
 
 
-def _counted(master: Site, numbers: list[int] | None, origin: str | None) -> list[int]:
+def _counted(
+    master: Site,
+    numbers: list[int] | None,
+    origin: str | None,
+    reason: Reason | None,
+) -> list[int]:
     """The numbers of the transactions to delete, after the user has agreed."""
     found = [
         error
-        for error in deferred.list_errors(master, origin)
+        for error in deferred.list_errors(master, origin, reason=reason)
         if numbers is None or error.id in numbers
     ]
     ids = numbers or [error.id for error in found]
@@ -192,10 +221,18 @@ def _counted(master: Site, numbers: list[int] | None, origin: str | None) -> lis
     return ids
 
 
-def _chosen(numbers: list[int] | None, everything: bool) -> list[int] | None:
-    """The numbers; None means all, which the user has to ask for."""
-    if bool(numbers) == everything:
-        raise BadArgument("Give the numbers of transactions, or --all, or --origin.")
+def _chosen(
+    numbers: list[int] | None,
+    everything: bool,
+    origin: str | None,
+    reason: Reason | None,
+) -> list[int] | None:
+    """The numbers; None means all that match, which the user has to ask for."""
+    matching = everything or origin is not None or reason is not None
+    if bool(numbers) == matching:
+        raise BadArgument(
+            "Give the numbers of transactions, or --all, --origin or --reason."
+        )
     return numbers or None
 
 

@@ -15,6 +15,8 @@ from deferred.parked import rows_now
 from deferred.parked.rows_now import Place
 from sites import Directory, QualifiedName
 from tests.console import Browser, console
+from tests.fix_commands import Snaptide
+from tests.fix_worker import WriteSettings
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run, scalar
 
@@ -164,6 +166,45 @@ def test_all_that_match_are_those_that_the_page_knew(
     retried = {"which": "matching", "origin": "jfk", "latest": second}
     page = browser.follow(browser.send("/sites/hq/errors/retry", retried))
     assert "0 of 1 applied" in page
+
+
+def test_all_that_match_a_reason_are_those_of_the_command(
+    orders: Directory, browser: Browser, write_settings: WriteSettings
+) -> None:
+    """The command line is the filter, however many transactions match it."""
+    hq, jfk = orders["hq"], orders["jfk"]
+    more = "INSERT INTO orders SELECT g, 'n' || g, 10 FROM generate_series(3, 60) g"
+    for site in orders.values():
+        as_refresh(site, more)
+    as_refresh(hq, "UPDATE orders SET qty = 99")
+    for number in range(1, 61):
+        run(jfk, f"UPDATE orders SET qty = 15 WHERE id = {number}")
+    run(jfk, "UPDATE orders SET qty = 16 WHERE id = 60")
+    deferred.push(jfk)
+    as_refresh(hq, "UPDATE orders SET qty = 10 WHERE id > 2 AND id <= 12")
+    wanted = "/sites/hq/errors?origin=jfk&reason=conflict"
+    page = browser.get(wanted)
+    assert "snaptide errors list hq --origin jfk --reason conflict" in page
+    [latest] = re.findall(r'name="latest" value="(\d+)"', page)
+    form = {"which": "matching", "reason": "conflict", "latest": latest}
+    done = browser.follow(browser.send("/sites/hq/errors/retry", form))
+    assert "10 of 60 applied" in done
+    assert "The same: snaptide errors retry hq --reason conflict" in done
+    assert scalar(hq, "SELECT count(*) FROM orders WHERE qty = 15") == 10
+    snaptide = Snaptide(write_settings(orders))
+    # The command that was shown finds what is left of the same.
+    of_conflicts = ("--reason", "conflict")
+    assert len(snaptide.report("errors", "retry", "hq", *of_conflicts, code=3)) == 50
+    [other] = snaptide.report("errors", "list", "hq", "--reason", "dependant", code=3)
+    assert other["reason"] == "dependant"
+    asked = browser.send("/sites/hq/errors/give-up", form).text
+    assert "Type 50 to give them up" in asked
+    assert "snaptide errors delete hq --reason conflict" in asked
+    gone = snaptide.report("errors", "delete", "hq", *of_conflicts, "--yes")
+    assert gone["deleted"] == 50
+    assert [reason for _, reason, *_ in parked(hq)] == ["dependant"]
+    both = snaptide.said("errors", "retry", "hq", "1", *of_conflicts, code=2)
+    assert "--reason" in both
 
 
 def test_hostile_values_are_text(orders: Directory, browser: Browser) -> None:

@@ -158,9 +158,8 @@ def _words_of_left_out(skip: Sequence[int]) -> Sequence[str]:
 
 def _words(visit: Visit, numbers: Sequence[int], matching: bool) -> Sequence[str]:
     """The transactions as arguments of a command."""
-    wanted = Filter.of(visit.form)
-    if matching and not wanted.reason:
-        return wanted.words or ["--all"]
+    if matching:
+        return Filter.of(visit.form).words or ["--all"]
     return [str(number) for number in numbers[:NAMED]]
 
 

@@ -39,13 +39,15 @@ class Filter:
 
     def chosen(self, site: Site) -> list[ErrorTransaction]:
         """The parked transactions of a site that match."""
-        errors = deferred.list_errors(site, self.origin or None)
-        return [one for one in errors if self.reason in ("", one.reason)]
+        return deferred.list_errors(
+            site, self.origin or None, reason=self.reason or None
+        )
 
     @property
     def words(self) -> Sequence[str]:
         """The filter as arguments of a command."""
-        return ["--origin", self.origin] if self.origin else []
+        origin = ["--origin", self.origin] if self.origin else []
+        return [*origin, *(["--reason", self.reason] if self.reason else [])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
