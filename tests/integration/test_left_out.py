@@ -10,6 +10,7 @@ import deferred
 from deferred import BadEdit, BadSkip, Edit, RetryReport
 from deferred.parked import differing
 from deferred.parked.retry import retry
+from masters import rules
 from sites import Directory, Site
 from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
@@ -141,6 +142,18 @@ def test_those_that_wait_learn_of_another_key(family: Directory) -> None:
     assert after[waiting] == ("SNP-368", [number])
     later = park(family, "INSERT INTO lines VALUES (40, 4, 1)")
     assert {one: code for one, _, code, _ in parked(hq)}[later] == "SNP-368"
+
+
+def test_a_row_left_out_that_a_rule_drops_is_lost(family: Directory) -> None:
+    """What the site says of it later is not said of another site's row."""
+    hq = family["hq"]
+    as_refresh(hq, "INSERT INTO orders VALUES (4, 'theirs', 0)")
+    number = park(family, "INSERT INTO orders VALUES (4, 'mine', 1), (5, 'five', 1)")
+    assert retried(hq, number, "4").applied
+    rules.add_unique_resolution(hq, "orders", "orders_pkey", "discard")
+    assert deferred.retry_errors(hq, [number])[0].applied
+    park(family, "INSERT INTO lines VALUES (40, 4, 1)")
+    assert [code for _, _, code, _ in parked(hq)] == ["SNP-368"]
 
 
 def test_a_value_that_cannot_be_held_is_left_out(family: Directory) -> None:

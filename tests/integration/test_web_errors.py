@@ -13,6 +13,7 @@ import deferred
 from deferred import Edit
 from deferred.parked import rows_now
 from deferred.parked.rows_now import Place
+from masters import rules
 from sites import Directory, QualifiedName
 from tests.console import Browser, console
 from tests.fix_commands import Snaptide
@@ -331,3 +332,45 @@ def test_rows_of_now_are_read_with_one_statement_a_table(orders: Directory) -> N
         found = rows_now.read(connection, places)
     assert [found[one]["qty"] for one in places if one in found] == ["10", "20", "30"]
     assert sum("unnest" in one and "orders" in one for one in said) == 1
+
+
+def test_those_that_wait_stand_below_in_their_order(
+    orders: Directory, browser: Browser
+) -> None:
+    """A child below its parent, a grandchild below it, and the next at the top."""
+    first = park(orders)
+    others = [
+        "UPDATE orders SET qty = 16 WHERE id = 1",
+        "UPDATE orders SET qty = 17 WHERE id = 1",
+    ]
+    second = park(orders, 2)
+    for statement in others:
+        run(orders["jfk"], statement)
+        deferred.push(orders["jfk"])
+    _, _, child, grandchild = (number for number, *_ in parked(orders["hq"]))
+    page = browser.get("/sites/hq/errors")
+    shown = re.findall(r'class="depth-(\d)">.*?/errors/(\d+)"', page, re.DOTALL)
+    assert [(int(depth), int(number)) for depth, number in shown] == [
+        (0, first),
+        (1, child),
+        (2, grandchild),
+        (0, second),
+    ]
+
+
+def test_the_page_names_the_rule_that_was_tried(
+    orders: Directory, browser: Browser
+) -> None:
+    hq = orders["hq"]
+    rules.set_column_group(hq, "orders", "amount", ["qty"])
+    rules.add_update_resolution(
+        hq,
+        "orders",
+        "amount",
+        "priority_group",
+        parameters={"column": "qty", "priorities": {"7": 1}},
+    )
+    page = browser.get(f"/sites/hq/errors/{park(orders)}")
+    assert re.search(
+        r"update conflict[^<]*priority_group: qty: [^<]* has no priority", page
+    )
