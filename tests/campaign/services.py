@@ -67,9 +67,7 @@ def episode(world: World, random: Random, number: int, count: int) -> Iterator[C
                 yield Crash(
                     point=ANY_TIME, victim=victim, verb="tasks", seconds=seconds
                 )
-        eventually(
-            lambda: _settled(world), seconds=PATIENCE, what="all that was written"
-        )
+        _wait_until_settled(world)
     world.assert_settled()
 
 
@@ -89,6 +87,15 @@ def _working(world: World) -> Iterator[Crew]:
 def _replaced(service: Service, start: Callable[[], Service]) -> Service:
     service.kill()
     return start()
+
+
+def _wait_until_settled(world: World) -> None:
+    try:
+        eventually(lambda: _settled(world), seconds=PATIENCE, what="what was written")
+    except AssertionError:
+        assert queued(world.jfk) == 0
+        world.assert_settled()
+        raise
 
 
 def _settled(world: World) -> bool:
