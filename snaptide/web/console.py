@@ -11,7 +11,7 @@ from sites import Directory, Site
 from sites.errors import SiteUnreachable
 from snaptide.status import SiteStatus, status_of
 from snaptide.web.attempts import Attempts
-from snaptide.web.questions import PATIENCE, Answer, Questions
+from snaptide.web.questions import PATIENCE, STATE, Answer, Questions
 from snaptide.web.repairs import Repairs
 from snaptide.web.sessions import LoginForms, Sessions
 from snaptide.web.users import Users
@@ -58,7 +58,7 @@ class Console:
     def questions(self) -> Questions:
         """The questions to sites that are under way."""
         # One thread for each site that is silent, and some for the others.
-        return Questions(len(self.sites) + 16, self.patience)
+        return Questions(len(self.sites) + 16, self.patience, state=_state)
 
     @cached_property
     def examinations(self) -> Questions:
@@ -73,7 +73,7 @@ class Console:
     def open(self) -> None:
         """Begin to ask all sites, so that sessions are open before somebody looks."""
         for site in self.sites.values():
-            self.questions.begin(site, "status", _state)
+            self.questions.begin(site, STATE, _state)
 
     def close(self) -> None:
         """Ask no more questions."""
@@ -94,7 +94,7 @@ class Console:
             if answer is not None and now < until:
                 kept[name] = answer
         asked = {name: site for name, site in self.sites.items() if name not in kept}
-        found = self.questions.ask_all(asked, "status", _state)
+        found = self.questions.ask_all(asked, STATE, _state)
         for name, answer in found.items():
             took = answer.value.seconds if answer.value else 0.0
             self.resting[name] = now + took * REST, answer

@@ -23,6 +23,9 @@ from snaptide.asking import said_of
 
 Found = TypeVar("Found")
 
+#: The kind of the question how a site is.
+STATE = "status"
+
 #: Seconds that a page waits for a site, and for one that was silent the last time.
 PATIENCE, GLANCE = 2.0, 0.2
 
@@ -54,6 +57,8 @@ class Questions:
     Parameters:
         most: how many run at once.
         patience: seconds that a page waits for a site.
+        state: the question `STATE`. A site that is silent to it is asked nothing else,
+            so that it holds one thread, however many kinds of pages are open.
     """
 
     def __init__(
@@ -61,9 +66,11 @@ class Questions:
         most: int,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
+        state: Callable[[Site], object] | None = None,
     ) -> None:
         self.patience = patience
         self._clock = clock
+        self._state = state
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="snaptide-web")
         self._lock = threading.Lock()
         self._open: dict[Hashable, _UnderWay] = {}
@@ -93,14 +100,18 @@ class Questions:
         question: Callable[[Site], Found],
     ) -> dict[str, Answer[Found]]:
         """Ask sites at once; each answers, or its answer says why it does not."""
+        away = self._still_away(sites, what)
         asked = {
-            name: self._begin(site, what, question) for name, site in sites.items()
+            name: self._begin(site, what, question)
+            for name, site in sites.items()
+            if name not in away
         }
         self._wait(asked, what)
-        return {
+        answers = {
             name: self._answer((name, what), sites[name], one)
             for name, one in asked.items()
         }
+        return {name: away.get(name) or answers[name] for name in sites}
 
     def begin(
         self, site: Site, what: Hashable, question: Callable[[Site], Found]
@@ -111,6 +122,23 @@ class Questions:
     def close(self) -> None:
         """Begin no more questions."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _still_away(
+        self, sites: Mapping[str, Site], what: Hashable
+    ) -> dict[str, Answer[Any]]:
+        """The answers of sites that say nothing of their state, and do not now."""
+        if self._state is None or what == STATE:
+            return {}
+        silent = {name: one for name, one in sites.items() if self._is_silent(name)}
+        states = self.ask_all(silent, STATE, self._state)
+        return {name: answer for name, answer in states.items() if answer.away}
+
+    def _is_silent(self, site: str) -> bool:
+        """Whether a site has not said how it is for as long as a page would wait."""
+        under_way = self._open.get((site, STATE))
+        return (site, STATE) in self._silent or (
+            under_way is not None and self._clock() - under_way.began > self.patience
+        )
 
     def _begin(
         self, site: Site, what: Hashable, question: Callable[[Site], Found]
@@ -158,6 +186,9 @@ class Questions:
             return asked.future.result()
         with self._lock:
             since = self._silent.setdefault(key, asked.began)
+        if self._state is not None:
+            # If it does not say this either, it is asked nothing else.
+            self._begin(site, STATE, self._state)
         seconds = self._clock() - since
         text = f"Site {site.name} has not answered for {seconds:.0f} seconds."
         return Answer(error=SiteUnreachable(text, site=site.name))

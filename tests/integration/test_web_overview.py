@@ -18,7 +18,7 @@ from sites.errors import SiteUnreachable
 from snaptide.web import console as consoles
 from snaptide.web.application import application
 from snaptide.web.console import Console
-from snaptide.web.questions import Answer, Questions
+from snaptide.web.questions import STATE, Answer, Questions
 from tests.console import Browser, console
 from tests.linked_table import link, run, scalar
 
@@ -186,6 +186,45 @@ def test_a_site_that_was_given_up_is_not_awaited_again(silent: Site) -> None:
     wait([under_way])
     assert asked().value == "back"
     questions.close()
+
+
+@pytest.mark.parametrize("first", [STATE, "work"])
+def test_a_silent_site_holds_back_no_questions_to_others(
+    sites: Directory, first: str
+) -> None:
+    """Ten kinds of pages ask it, and there are three threads."""
+    now, asked, answers = [0.0], [], threading.Event()
+
+    def state(site: Site) -> str:
+        asked.append(STATE)
+        answers.wait()
+        return "up"
+
+    def work(site: Site) -> None:
+        answers.wait()
+
+    questions = Questions(3, patience=0.1, clock=lambda: now[0], state=state)
+
+    def name_of(kind: int) -> dict[str, Answer[str]]:
+        return questions.ask_all(sites, kind, lambda site: site.name)
+
+    try:
+        kind = state if first == STATE else work
+        assert questions.ask_all({"hq": sites["hq"]}, first, kind)["hq"].away
+        questions.patience = 60
+        now[0] = 61
+        for number in range(10):
+            found = name_of(number)
+            assert found["hq"].away
+            assert found["jfk"].value == "jfk"
+        assert asked == [STATE]
+        under_way = questions.begin(sites["hq"], STATE, state)
+        answers.set()
+        wait([under_way])
+        assert name_of(10)["hq"].value == "hq"
+    finally:
+        answers.set()
+        questions.close()
 
 
 def test_a_site_has_one_session_and_one_statement_of_the_console(
