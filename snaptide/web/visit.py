@@ -138,9 +138,12 @@ def begin(console: Console, request: Request) -> Visit | None:
 
 
 def _by_proxy(console: Console, request: Request, session: Session | None) -> Visit:
-    name = request.headers.get(console.proxy_header or "", "")
-    believed = request.client is not None and request.client.host in _HERE
-    user = console.users.find(name) if console.users and believed else None
+    names = request.headers.getlist(console.proxy_header or "")
+    # One that is given twice may come from the browser: the proxy has not removed it.
+    believed = (
+        len(names) == 1 and request.client is not None and request.client.host in _HERE
+    )
+    user = console.users.find(names[0]) if console.users and believed else None
     if user is None:
         raise Refused("The proxy has not said who you are, or says an unknown user.")
     secret = None

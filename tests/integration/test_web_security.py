@@ -295,6 +295,14 @@ def test_a_proxy_says_who_it_is(made: Console) -> None:
     assert by_proxy(made, HERE).status_code == 403
 
 
+@pytest.mark.parametrize("other", ["viewer", "administrator"])
+def test_a_proxy_that_says_it_twice_is_not_believed(made: Console, other: str) -> None:
+    made.proxy_header = "X-Remote-User"
+    browser = TestClient(application(made), base_url="http://localhost", client=HERE)
+    said = [("X-Remote-User", "administrator"), ("x-remote-user", other)]
+    assert browser.get("/", headers=said).status_code == 403
+
+
 def test_hashes_and_addresses_of_databases_are_nowhere(made: Console) -> None:
     browser = Browser(made, "administrator")
     for path in READS:
