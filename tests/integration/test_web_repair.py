@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 import snapshots
 from sites import Directory, Site
@@ -67,6 +69,20 @@ def browser(made: Console) -> Browser:
 def path(apart: Directory) -> str:
     [one] = snapshots.list_checks(apart["jfk"])
     return f"/sites/jfk/checks/{one.run}/repair"
+
+
+@contextmanager
+def reads_of_checks(site: Site) -> Iterator[list[str]]:
+    """The statements meanwhile that read a saved check."""
+    reads: list[str] = []
+
+    def note(*given: Any) -> None:
+        if "check_" in given[2]:
+            reads.append(given[2])
+
+    event.listen(site.engine, "after_cursor_execute", note)
+    yield reads
+    event.remove(site.engine, "after_cursor_execute", note)
 
 
 def settled(browser: Browser, path: str) -> str:
@@ -176,6 +192,11 @@ def test_pages_do_not_wait_for_it(
         assert "The rows are being compared" in page
         assert ">Mend<" not in page
         assert "--dry-run" in browser.get("/work")
+        with reads_of_checks(apart["jfk"]) as reads:
+            for _ in range(3):
+                renewed = browser.client.get(path, headers={"HX-Request": "true"})
+                assert "The rows are being compared" in renewed.text
+        assert reads == []
     finally:
         go_on.set()
     assert "3 rows would be mended." in settled(browser, path)

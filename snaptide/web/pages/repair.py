@@ -33,15 +33,16 @@ def read(visit: Visit) -> Mapping[str, Any]:
         NoSuchCheck, SiteUnreachable: there is nothing to plan for.
     """
     number = visit.number("id")
-    check = saved(visit)
     repair = visit.console.repairs.of(visit.site, number)
-    if repair is not None and not polled(visit.request):
+    if repair is None:
+        saved(visit)  # or say that there is none; the page has nothing else of it
+    elif not polled(visit.request):
         # Most need no second look.
         wait([repair.latest], timeout=PATIENCE)
     policy = Policy() if repair is None else repair.policy
     return {
         "site": visit.site.name,
-        "check": check,
+        "run": number,
         "policy": policy,
         "choices": CHOICES,
         "repair": repair,
