@@ -37,8 +37,60 @@ def test_what_waits_is_on_the_overview(sites: Directory, tmp_path: Path) -> None
     for number in range(3):
         run(sites["jfk"], f"INSERT INTO public.orders (id) VALUES ({number})")
     page = Browser(console(sites, tmp_path)).get("/")
-    assert '<td class="n">3</td>' in page
+    assert "<td>3</td>" in page
     assert "<small>at jfk</small>" in page
+
+
+def test_a_group_says_what_is_wrong_with_it_and_leads_to_its_page(
+    sites: Directory, tmp_path: Path
+) -> None:
+    link(sites)
+    names = ("a/<b>", "fresh", "old", "late", "broken")
+    for number, name in enumerate(names):
+        run(
+            sites["jfk"],
+            "INSERT INTO snaptide.refresh_group (name, master, master_id, refreshed_at)"
+            f" VALUES ($q${name}$q$, '{'gone' if number else 'hq'}',"
+            f" gen_random_uuid(), now() - interval '{number + 1} hours')",
+        )
+    run(
+        sites["jfk"],
+        "UPDATE snaptide.refresh_group SET held_back = '{\"locked\": 3}'"
+        " WHERE master = 'hq'",
+    )
+    schedule = "INSERT INTO snaptide.schedule (kind, subject, interval, next_at"
+    run(
+        sites["jfk"],
+        f"{schedule}) VALUES ('refresh', 'late', '1h', now() - interval '3 h')",
+        f"{schedule}) VALUES ('refresh', 'old', '1h', now() + interval '1 h')",
+        f"{schedule}, last_error) VALUES"
+        " ('refresh', 'broken', '1h', now() + interval '1 h', 'No.')",
+    )
+    browser = Browser(console(sites, tmp_path))
+    page = browser.get("/")
+    groups = re.findall(
+        r'<a( class="bad")? id="jfk/([^"]*)" href="([^"]*)">(.*)</a>', page
+    )
+    at = "/sites/jfk/groups"
+    assert groups == [
+        (' class="bad"', "broken", f"{at}/broken", "broken 5 h, failed"),
+        (' class="bad"', "late", f"{at}/late", "late 4 h, overdue"),
+        ("", "old", f"{at}/old", "old 3 h"),
+    ]
+    assert "and 2 more" in page
+    # What it sends does not get to its master.
+    run(
+        sites["jfk"],
+        "INSERT INTO snaptide.destination_state (destination, state, reason)"
+        " VALUES ('hq', 'disabled', 'By hand.')",
+    )
+    page = browser.get("/")
+    place = f"{at}/a%2F%3Cb%3E"
+    assert f'href="{place}">a/&lt;b&gt; 1 h, 3 held back, hq disabled</a>' in page
+    assert browser.client.get(place).status_code == 200
+    # What there is to look at is looked at there.
+    [found] = re.findall(r'href="(/sites/jfk/doctor)">\d+ findings</a>', page)
+    assert "refresh late" in browser.get(found)
 
 
 def test_a_site_that_is_away_is_a_state_of_its_line(

@@ -5,21 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from snaptide.doctor.finding import Severity
-from snaptide.status import GroupStatus, SiteStatus
-from snaptide.web.listed import listed, start_of
+from snaptide.status import SiteStatus
+from snaptide.units import duration
+from snaptide.web.listed import listed, start_of, whole
 from snaptide.web.page import Page
 from snaptide.web.questions import Answer
 from snaptide.web.rendering import within
 from snaptide.web.visit import Visit, command, polled
 
-#: Bytes for the lines of a page, and for a line without what it says.
-ROOM, MARKUP = 68_000, 230
+#: Bytes for the lines of a page, for a line, and for links to a group and elsewhere,
+#: each without what it says.
+ROOM, MARKUP, OF_GROUP, OF_LINK = 75_000, 195, 50, 50
 #: Bytes for an error, and for the name of a group.
 ROOM_OF_ERROR, ROOM_OF_NAME = 300, 60
 #: So many groups of a site are named.
 NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A refresh group of a site, as the overview names it."""
+
+    name: str
+    age: float | None
+    #: rows that its last refresh left alone
+    held_back: int
+    #: what is wrong with it, in a few words
+    wrong: Sequence[str]
+
+    @property
+    def said(self) -> str:
+        """What its link says after the name."""
+        held = [f"{self.held_back:,} held back"] if self.held_back else []
+        return ", ".join([duration(self.age), *held, *self.wrong])
+
+    @property
+    def place(self) -> tuple[bool, float, str]:
+        """Where it stands among those of its site, in the eyes of an operator."""
+        never = float("inf")
+        return not self.wrong, -(never if self.age is None else self.age), self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +64,12 @@ class Line:
     last_error: str = ""
 
     @property
-    def groups(self) -> Sequence[GroupStatus]:
-        """Groups of the site: those with an error first, then as they are stale."""
-        every = self.status.groups if self.status else ()
-        return sorted(every, key=_by_need)[:NAMED]
+    def groups(self) -> Sequence[Named]:
+        """Groups of the site: those with something wrong first, then the oldest."""
+        if self.status is None:
+            return ()
+        every = _named(self.status)
+        return sorted(every, key=lambda one: one.place)[:NAMED]
 
     @property
     def more(self) -> int:
@@ -97,19 +126,48 @@ def _line(site: str, answer: Answer[SiteStatus]) -> Line:
     )
 
 
-def _by_need(group: GroupStatus) -> tuple[bool, float, str]:
-    """Where a group stands among those of its site, in the eyes of an operator."""
-    never = float("inf")
-    age = never if group.age is None else group.age
-    return not group.last_error, -age, group.name
+def _named(status: SiteStatus) -> Iterable[Named]:
+    """The groups, each with its schedule and what keeps changes from its master."""
+    schedules = {one.subject: one for one in status.schedules if one.kind == "refresh"}
+    closed = {
+        one.destination: [
+            f"{one.destination} {at.state}" for at in one.states if at.state in _CLOSED
+        ]
+        for one in status.backlog
+    }
+    for group in status.groups:
+        schedule = schedules.get(group.name)
+        failed = group.last_error or (schedule and schedule.last_error)
+        late = schedule is not None and schedule.overdue > 0
+        yield Named(
+            name=group.name,
+            age=group.age,
+            held_back=sum(group.held_back.values()),
+            wrong=[
+                *(["failed"] if failed else ()),
+                *(["overdue"] if late else ()),
+                *closed.get(group.master, ()),
+            ],
+        )
+
+
+#: States in which changes do not reach a master. A join ends by itself.
+_CLOSED = ("disabled", "invalid")
 
 
 def _texts(line: Line) -> Iterable[object]:
-    yield from (line.site, line.site)
+    yield from [line.site] * 3
     yield within(line.problem or line.last_error, ROOM_OF_ERROR)
+    for wanted in (line.status and line.status.parked, line.findings):
+        if wanted:
+            yield from (line.site, line.site, " " * OF_LINK)
     for group in line.groups:
-        # With the markup around it.
-        yield from (within(group.name, ROOM_OF_NAME), " " * 45)
+        yield from (line.site, line.site, *_whole(group.name) * 2)
+        yield from (within(group.name, ROOM_OF_NAME), group.said, " " * OF_GROUP)
+
+
+def _whole(name: str) -> list[str]:
+    return [*whole(quote(name, safe=""))]
 
 
 PAGE = Page(path="/", template="overview.html", read=read)
