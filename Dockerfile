@@ -4,7 +4,8 @@ FROM python:3.11-slim-bookworm
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
  && rm -rf /var/lib/apt/lists/* \
- && useradd --create-home snaptide
+ && useradd --create-home snaptide \
+ && install --directory --owner snaptide /var/lib/snaptide
 
 WORKDIR /src
 COPY . .

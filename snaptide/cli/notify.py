@@ -49,8 +49,9 @@ def notify(
 ) -> None:
     """Tell hooks what has gone wrong at sites, each thing once.
 
-    That is parked transactions, failed schedules, destinations that are invalid, and
-    checks that found rows that differ without a reason. The hooks are command and
+    That is parked transactions, failed schedules, destinations that are invalid, checks
+    that found rows that differ without a reason, and rows that a master of a group has
+    listed because they may differ from those of others. The hooks are command and
     webhook in [notification]; without them it only prints. Ends with 3 if a hook has
     failed, with 4 if a site is away.
 

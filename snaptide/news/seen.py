@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import deferred
 import snapshots
 from deferred.queues.backlog import Backlog
+from groups.differences import differences
 from sites import Site
 from sites.errors import SiteNotInitialised, SiteUnreachable
 from snaptide.status import ScheduleStatus, status_of
@@ -23,9 +24,9 @@ class News:
     """Something that has gone wrong."""
 
     site: str
-    #: parked, schedule, destination or check
+    #: parked, schedule, destination, check or differing
     kind: str
-    #: the parked transaction, schedule, destination or check
+    #: the parked transaction, schedule, destination, check, or group and table
     subject: str
     what: str
     #: the command that shows or mends it
@@ -53,6 +54,7 @@ def seen(site: Site) -> dict[str, News]:
         *_schedules(site.name, status.schedules),
         *_destinations(site.name, status.backlog),
         *(_checks(site) if status.unexplained else ()),
+        *_differing(site),
     ]
     return dict(found)
 
@@ -142,6 +144,23 @@ def _checks(site: Site) -> Iterator[tuple[str, News]]:
                 ),
             )
         later |= compared
+
+
+def _differing(site: Site) -> Iterator[tuple[str, News]]:
+    """What a master of a group has listed after a decision; no other one is asked."""
+    for one in differences(site, compare=False):
+        some = "Rows" if one.rows is None else f"{one.rows:,} rows"
+        # More rows for the same reason are the same news until none is listed.
+        yield (
+            f"differing {one.group} {one.table} {one.why}",
+            News(
+                site=site.name,
+                kind="differing",
+                subject=f"{one.group} {one.table}",
+                what=_cut(f"{some} may differ from those of other masters: {one.why}."),
+                todo=f"snaptide group check {site.name} {one.group} {one.table}",
+            ),
+        )
 
 
 def _cut(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from snaptide.news.telling import GIVEN_UP, Told, tell
 from tests.fix_commands import Snaptide
 from tests.fix_worker import Services, WriteSettings
 from tests.fix_worlds import prepared_once
-from tests.grouped import without
+from tests.grouped import GROUP, found_group, without
 from tests.linked_table import as_refresh, link, run
 
 HOSTILE = "<b>x</b>\" ' \n\x1b[31m {{ 7 * 7 }} $(id)"
@@ -140,6 +141,34 @@ def test_a_broken_contract_and_a_check_are_told(
     ]
     assert "more than 1 GB" in found.news[0].what
     assert found.news[1].subject == "2"
+
+
+def test_rows_that_may_differ_between_masters_are_told_once(
+    make_sites: Callable[..., Directory], tmp_path: Path, taken: Taken
+) -> None:
+    sites = make_sites("hq", "lax")
+    found_group(sites, "hq", "lax")
+    listed = (
+        "INSERT INTO snaptide.differing_row"
+        " (group_id, table_schema, table_name, key, why)"
+        " SELECT id, 'public', 'orders', {}, 'By hand' FROM snaptide.replication_group"
+    )
+    row = "jsonb_build_object('id', '{}')"
+    run(sites["lax"], listed.format(row.format(1)), listed.format(row.format(2)))
+    look(sites, tmp_path, taken)
+    assert kinds(taken.news) == [("lax", "differing", f"{GROUP} orders")]
+    said = "2 rows may differ from those of other masters: By hand."
+    assert taken.news[0].what == said
+    assert taken.news[0].todo == f"snaptide group check lax {GROUP} orders"
+    # More of them are the same news.
+    run(sites["lax"], listed.format(row.format(3)))
+    assert look(sites, tmp_path, taken).news == []
+    # A comparison has found them equal; and then a row differs once more.
+    run(sites["lax"], "DELETE FROM snaptide.differing_row")
+    assert look(sites, tmp_path, taken).news == []
+    run(sites["lax"], listed.format("NULL"))
+    look(sites, tmp_path, taken)
+    assert [one.what for one in taken.news] == [said, said.replace("2 rows", "Rows")]
 
 
 def test_a_hook_that_fails_is_offered_it_again_and_others_are_not(
