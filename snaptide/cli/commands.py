@@ -119,7 +119,7 @@ class Commands(LoadedLater):
         ),
         "web": Part("Run the console, which shows all sites in a browser.", ["web"]),
         "metrics": Part("Serve figures of all sites to Prometheus.", ["metrics"]),
-        "user": Part("Users of the console.", ["user"]),
+        "user": Part("Users of the console, and what they have done in it.", ["user"]),
         "demo": Part(
             "Run the whole story on embedded servers, with real flights.",
             [".demo.command"],

@@ -1,23 +1,32 @@
-"""`snaptide user`: who may use the console."""
+"""`snaptide user`: who may use the console, and what users have done in it."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group
 
 from sites.extras import require
-from snaptide.cli.arguments import Json
+from snaptide.cli.arguments import Json, SiteNames
 from snaptide.cli.confirm import Yes, confirm
+from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.web import users_file
 
+if TYPE_CHECKING:
+    from snaptide.web.action_log import Part
+
 app = typer.Typer()
+
+#: Seconds that a list waits for a site.
+_PATIENCE = 15.0
 
 
 class RoleName(StrEnum):
@@ -101,6 +110,65 @@ def delete(
 
     confirm(f"Remove the user {name}?", yes=yes)
     delete_user(users_file(Program.of(ctx), users), name)
+
+
+@app.command()
+def actions(
+    ctx: typer.Context,
+    sites: SiteNames = None,
+    before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MOMENT",
+            help="Only older ones, as 2026-11-25T12:00Z; MOMENT/SITE/ID is an action.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Show only this many of the latest.")
+    ] = 50,
+    json: Json = False,
+) -> None:
+    """List what users have done in the console, the latest first.
+
+    Ends with 4 if a site cannot be asked: what was done there is missing.
+
+    Example: snaptide user actions
+    """
+    require("web")
+    from snaptide.web.action_log import Place, actions_of, together
+    from snaptide.web.questions import Questions
+
+    program = Program.of(ctx)
+    chosen = {site.name: site for site in program.chosen(sites)}
+    place = Place.of(before) if before else None
+    questions = Questions(max(len(chosen), 1), patience=_PATIENCE)
+    answers = questions.ask_all(
+        chosen, "actions", partial(actions_of, most=limit, before=place)
+    )
+    questions.close()
+    found = together((one.value for one in answers.values() if one.value), limit)
+    show(program, found, lambda: _listed(found))
+    for name, answer in answers.items():
+        if answer.error is not None:
+            typer.echo(f"{name}: {answer.error.message}", err=True)
+    if any(answer.error for answer in answers.values()):
+        raise typer.Exit(ExitCode.UNREACHABLE)
+
+
+def _listed(found: Part) -> Group:
+    columns = ["begun", "user", "role", "site", "command", "outcome"]
+    rows = [
+        (one.begun_at, one.operator, one.role, one.site, one.command, one.outcome)
+        for one in found.actions
+    ]
+    older = (
+        []
+        if found.last is None
+        else [
+            f"{found.older:,} older ones: snaptide user actions --before {found.last}"
+        ]
+    )
+    return Group(table(columns, rows), *older)
 
 
 def _password() -> str:

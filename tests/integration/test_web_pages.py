@@ -17,7 +17,16 @@ from tests.linked_table import run
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 1237 * 1229 }} \u202e"
 #: All that any page takes from its address.
 PARAMETERS = ["from", "to", "name", "group", "table", "key", "master", "origin"]
-PARAMETERS += ["reason", "method", "snapshot", "since", "page", "after", "examine"]
+PARAMETERS += [
+    "reason",
+    "method",
+    "snapshot",
+    "since",
+    "page",
+    "after",
+    "examine",
+    "before",
+]
 
 each_page = pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.path)
 each_page_of_a_site = pytest.mark.parametrize(

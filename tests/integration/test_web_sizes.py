@@ -91,11 +91,17 @@ def test_two_hundred_sites_are_on_the_overview_at_once(
 
 def test_ten_thousand_actions(sites: Directory, browser: Browser) -> None:
     run(sites["hq"], ACTIONS)
+    run(sites["jfk"], ACTIONS.replace("10000", "10"))
     page = small(browser.get("/actions"))
+    assert "10,010 actions, the latest first." in page
     shown = page.count("(operator)</td>")
-    assert f"1 to {shown} of 100" in page
-    small(browser.get(f"/actions?from={shown}"))
-    assert "SNP-434" in browser.get("/actions?from=-1", 404)
+    [(address, older)] = re.findall(r'href="([^"]*)">([\d,]+) older ones', page)
+    assert older == f"{10_010 - shown:,}"
+    next_ = small(browser.get(f"/actions{unescape(address)}"))
+    assert "10,010 actions" in next_
+    more = next_.count("(operator)</td>")
+    assert f"{10_010 - shown - more:,} older ones" in next_
+    assert "SNP-434" in browser.get("/actions?before=-1", 404)
 
 
 def test_ten_thousand_parked_transactions_of_five_hundred_sites(

@@ -5,31 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
-from snaptide.web.action_log import NotedAction, actions_of
-from snaptide.web.listed import listed, start_of
+from snaptide.errors import BadArgument
+from snaptide.web.action_log import NotedAction, Place, actions_of, together
+from snaptide.web.errors import PageMissing
+from snaptide.web.listed import AT_ONCE, listed
 from snaptide.web.page import Page
-from snaptide.web.visit import Visit
-
-#: So many actions are shown, in parts.
-MOST = 100
+from snaptide.web.visit import Visit, command
 
 
 def read(visit: Visit) -> Mapping[str, Any]:
-    """The latest actions."""
+    """The latest actions, or those before the one that the address names."""
+    before = _place(visit.query("before"))
     answers = visit.console.questions.ask_all(
-        visit.console.sites, "actions", partial(actions_of, most=MOST)
+        visit.console.sites,
+        ("actions", before),
+        partial(actions_of, most=AT_ONCE, before=before),
     )
-    found = [action for answer in answers.values() for action in answer.value or ()]
-    found.sort(key=lambda action: action.begun_at, reverse=True)
+    found = together((a.value for a in answers.values() if a.value), AT_ONCE)
+    found = found.first(len(listed(found.actions, _texts).rows))
+    from_ = [] if before is None else ["--before", before]
     return {
-        "actions": listed(found[:MOST], _texts, start=start_of(visit)),
+        "found": found,
+        "more": f"?{urlencode({'before': found.last})}" if found.last else "",
         "problems": {
             site: answer.error
             for site, answer in answers.items()
             if answer.error is not None
         },
+        "command": command("user", "actions", *from_),
     }
+
+
+def _place(text: str) -> Place | None:
+    try:
+        return Place.of(text) if text else None
+    except BadArgument:
+        raise PageMissing("There is no such part of the log.") from None
 
 
 def _texts(one: NotedAction) -> Iterable[object]:
