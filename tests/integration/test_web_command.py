@@ -10,12 +10,16 @@ import httpx2
 import psutil
 import pytest
 
+import deferred
 from sites import Directory
 from snaptide.embedded.ports import HOST, free_port
+from snaptide.status import status_of
 from tests.console import Browser, console
 from tests.fix_worker import Service, Services, WriteSettings, eventually
 from tests.integration import test_web_repair
-from tests.linked_table import application, rows, scalar
+from tests.let_go import wait_until_let_go
+from tests.linked_table import application, rows, run, scalar
+from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -69,6 +73,33 @@ def test_it_ends_though_browsers_are_there(
     web.wait()
     with pytest.raises(httpx2.ConnectError):
         browser.client.get("/")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_work_goes_on_without_it(
+    apart: Directory, web: Service, browser: Browser, path: str, killed: bool
+) -> None:
+    """Also if it was killed in the middle of something; nothing is locked any more."""
+    hq, jfk = apart["hq"], apart["jfk"]
+    for page in ("/", "/work", "/sites/jfk", "/sites/jfk/queue", "/sites/hq/errors"):
+        browser.get(page)
+    if killed:
+        assert browser.send(f"{path}/plan", {}).status_code == 303
+        eventually(lambda: status_of(jfk).activities, what="the plan: to be made")
+        web.kill()
+    else:
+        web.ask_to_stop()
+        web.wait()
+    wait_until_let_go(apart.values())
+    assert status_of(jfk).activities == ()
+    run(jfk, "INSERT INTO orders VALUES (8, 'peonies')")
+    run(hq, "INSERT INTO orders VALUES (9, 'lilies')")
+    pushed = deferred.push(jfk)
+    assert (pushed.transactions, pushed.errors) == (1, 0)
+    refresh(jfk, "orders")
+    assert (8, "peonies") in rows(hq, "orders")
+    assert (9, "lilies") in rows(jfk, "orders")
+    wait_until_let_go(apart.values())
 
 
 def test_figures_are_served_without_the_console(
