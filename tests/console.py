@@ -11,12 +11,13 @@ from typing import Any
 
 import httpx2
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sites import Directory
 from snaptide.web.application import application
 from snaptide.web.console import Console
 from snaptide.web.users import Role, Users, set_user
-from tests.fix_secrets import watched
+from tests.fix_secrets import Secrets, watched
 
 PASSWORD = "correct horse battery staple"
 #: Seconds; a busy machine may take long over a page of ten thousand rows.
@@ -47,6 +48,30 @@ def console(sites: Directory, folder: Path, **options: Any) -> Console:
     return Console(sites=sites, users=Users(path), **options)
 
 
+class Searched:
+    """An application whose answers are searched for passwords, whole or broken off."""
+
+    def __init__(self, app: ASGIApp, secrets: Secrets = watched) -> None:
+        self._app = app
+        self._secrets = secrets
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        sent = bytearray()
+
+        async def kept(message: Message) -> None:
+            for _, value in message.get("headers", ()):
+                sent.extend(value + b"\n")
+            sent.extend(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, kept)
+        finally:
+            where = str(scope.get("path", ""))
+            self._secrets.look_at(sent.decode("utf-8", "replace"), where)
+
+
 class Browser:
     """A browser of a user.
 
@@ -56,7 +81,9 @@ class Browser:
 
     def __init__(self, made: Console, role: str | None = "operator") -> None:
         self.client: httpx2.Client = TestClient(
-            application(made), base_url="http://localhost", follow_redirects=False
+            Searched(application(made)),
+            base_url="http://localhost",
+            follow_redirects=False,
         )
         if role is not None:
             assert self.log_in(role).status_code == 303
@@ -70,7 +97,6 @@ class Browser:
         """The text of a page."""
         answer = self.client.get(path)
         assert answer.status_code == status, answer.text
-        watched.look_at(answer.text, path)
         return answer.text
 
     def token(self, path: str) -> str:
@@ -84,9 +110,7 @@ class Browser:
         Parameters:
             of: the page that has a form of the session.
         """
-        answer = self.client.post(path, data={"token": self.token(of), **data})
-        watched.look_at(answer.text, path)
-        return answer
+        return self.client.post(path, data={"token": self.token(of), **data})
 
     def follow(self, answer: Any) -> str:
         """The page that an action leads to."""

@@ -121,9 +121,10 @@ def served(made: Console) -> Iterator[str]:
     import uvicorn
 
     from snaptide.web.application import application
+    from tests.console import Searched
 
     config = uvicorn.Config(
-        application(made),
+        Searched(application(made)),
         log_config=None,
         access_log=False,
         proxy_headers=False,

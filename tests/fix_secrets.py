@@ -16,6 +16,9 @@ from typer.testing import CliRunner, Result
 #: Files that hold passwords because they must.
 _KEEPERS = (".toml", ".pem", "password")
 
+#: So many characters of a password are not to be seen either, where a text is cut.
+_CUT = 8
+
 
 class Secrets:
     """Passwords, and where they were seen."""
@@ -25,8 +28,11 @@ class Secrets:
         self.seen: list[str] = []
 
     def remember(self, password: str) -> None:
-        """Watch for a password, as it is and as URLs have it."""
-        self._known |= {password, quote(password, safe="")}
+        """Watch for a password, as it is and as URLs have it, also where it is cut."""
+        for text in (password, quote(password, safe="")):
+            self._known.add(text)
+            # As the product cuts what is too long; less than that is no secret.
+            self._known |= {f"{text[:end]}..." for end in range(_CUT, len(text))}
 
     def look_at(self, text: str, where: str) -> None:
         """Note where a text shows a password."""

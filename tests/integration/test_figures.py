@@ -19,7 +19,7 @@ from snaptide.cli.failures import ExitCode
 from snaptide.figures import FIGURES
 from snaptide.web.console import Console
 from snaptide.web.figures import application
-from tests.console import PASSWORD, Browser, console
+from tests.console import PASSWORD, Browser, Searched, console
 from tests.fix_commands import Snaptide
 from tests.linked_table import link, run, scalar
 
@@ -36,7 +36,7 @@ def scraped(text: str) -> dict[tuple[str, ...], float]:
 
 
 def figures(sites: Directory) -> dict[tuple[str, ...], float]:
-    with TestClient(application(Console(sites=sites))) as client:
+    with TestClient(Searched(application(Console(sites=sites)))) as client:
         answer = client.get("/metrics")
     assert answer.status_code == 200
     return scraped(answer.text)
@@ -204,7 +204,7 @@ def test_probes(sites: Directory) -> None:
         ({"gone": gone}, 503),
     ):
         with Directory(urls) as some:
-            client = TestClient(application(Console(sites=some)))
+            client = TestClient(Searched(application(Console(sites=some))))
             assert client.get("/healthz").status_code == 200
             assert client.get("/readyz").status_code == status
 

@@ -15,6 +15,7 @@ from sites import Directory
 from snaptide.embedded.ports import HOST, free_port
 from snaptide.status import status_of
 from tests.console import Browser, console
+from tests.fix_secrets import watched
 from tests.fix_worker import Service, Services, WriteSettings, eventually
 from tests.integration import test_web_repair
 from tests.let_go import wait_until_let_go
@@ -60,7 +61,11 @@ def web(
 
 @pytest.fixture
 def browser(web: Service, address: str) -> Iterator[Browser]:
-    with httpx2.Client(base_url=f"http://{address}") as client:
+    def look(answer: httpx2.Response) -> None:
+        watched.look_at(answer.read().decode("utf-8", "replace"), str(answer.url))
+
+    hooks = {"response": [look]}
+    with httpx2.Client(base_url=f"http://{address}", event_hooks=hooks) as client:
         yield Remote(client)
 
 

@@ -19,7 +19,7 @@ from snaptide.web.attempts import OF_ADDRESS, OF_BOTH, OF_NAME, Attempts
 from snaptide.web.console import Console
 from snaptide.web.sessions import IDLE, LONGEST, Sessions
 from snaptide.web.users import Role, Users, delete_user, read, set_user
-from tests.console import PASSWORD, Browser, console
+from tests.console import PASSWORD, Browser, Searched, console
 from tests.fix_worker import WriteSettings
 from tests.linked_table import scalar
 
@@ -159,7 +159,7 @@ def test_cookies_are_closed_to_scripts_and_other_sites(made: Console) -> None:
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
     assert "secure" not in cookie
-    client = TestClient(application(made), base_url="https://localhost")
+    client = TestClient(Searched(application(made)), base_url="https://localhost")
     answer = client.get("/login")
     assert "secure" in answer.headers["set-cookie"].lower()
 
@@ -281,10 +281,14 @@ def test_a_large_body_is_refused(made: Console) -> None:
     assert untouched(made)
 
 
-def by_proxy(made: Console, client: tuple[str, int], **headers: str) -> Any:
+def behind_proxy(made: Console, client: tuple[str, int]) -> TestClient:
     made.proxy_header = "X-Remote-User"
-    browser = TestClient(application(made), base_url="http://localhost", client=client)
-    return browser.get("/", headers=headers)
+    answers = Searched(application(made))
+    return TestClient(answers, base_url="http://localhost", client=client)
+
+
+def by_proxy(made: Console, client: tuple[str, int], **headers: str) -> Any:
+    return behind_proxy(made, client).get("/", headers=headers)
 
 
 def test_a_proxy_says_who_it_is(made: Console) -> None:
@@ -297,10 +301,9 @@ def test_a_proxy_says_who_it_is(made: Console) -> None:
 
 @pytest.mark.parametrize("other", ["viewer", "administrator"])
 def test_a_proxy_that_says_it_twice_is_not_believed(made: Console, other: str) -> None:
-    made.proxy_header = "X-Remote-User"
-    browser = TestClient(application(made), base_url="http://localhost", client=HERE)
     said = [("X-Remote-User", "administrator"), ("x-remote-user", other)]
-    assert browser.get("/", headers=said).status_code == 403
+    answer = behind_proxy(made, HERE).get("/", headers=said)
+    assert answer.status_code == 403
 
 
 def test_hashes_and_addresses_of_databases_are_nowhere(made: Console) -> None:
