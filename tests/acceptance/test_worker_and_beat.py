@@ -25,7 +25,7 @@ from tests.fix_db import MakeDatabase
 from tests.fix_worker import Service, Services, WriteSettings, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
-from tests.linked_table import run, scalar
+from tests.linked_table import as_refresh, run, scalar
 
 
 @prepared_once("hq", "jfk", needs="spark")
@@ -287,6 +287,22 @@ def test_lines_of_the_log_as_json(
         schedules.schedule(seats["jfk"], "refresh", "seats", every="1h")
         refreshed = _event(worker, "refresh")
         assert (refreshed["subject"], refreshed["updated"]) == ("seats", 2)
+        base = 'public."snap$_seats"'
+        as_refresh(seats["jfk"], f"UPDATE {base} SET free = 1 WHERE id > 18")
+        schedules.schedule(seats["jfk"], "check", "seats", every="1h")
+        checked = _event(worker, "check")
+        assert "2 rows differ, 2 of them unexplained" in checked.pop("message")
+        assert (checked.pop("seconds") > 0, checked.pop("level")) == (True, "INFO")
+        assert checked.pop("time").endswith("+00:00")
+        assert checked == {
+            "logger": "snapshots.tasks",
+            "event": "check",
+            "site": "jfk",
+            "subject": "seats",
+            "differing": 2,
+            "unexplained": 2,
+            "unproven": 0,
+        }
         set_disabled(seats["jfk"], "hq", disabled=True)
         schedules.schedule(seats["jfk"], "push", "hq", every="1h")
         failed = eventually(lambda: _events(worker, "push")[1:])[0]
