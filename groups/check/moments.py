@@ -27,6 +27,7 @@ from sites.errors import SiteUnreachable
 from sites.identity import Identity
 from sites.site import autocommit
 from snapshots import moments
+from snapshots.check import lost
 from snapshots.side import Side
 
 #: A place in the batches of a sender: batch and order number.
@@ -93,6 +94,7 @@ def held(
     Raises:
         NoSuchGroup, UnknownTable.
         CheckDisturbed: the group or a queue has changed; hold them again.
+        SiteUnreachable: a master went away after its moment had begun.
         SiteChanged, SiteRestored, SiteReplaced: a database was restored or replaced.
     """
     group = _described(site, name)
@@ -109,6 +111,8 @@ def held(
             except SiteUnreachable as error:
                 left_out[master.name] = error.message
                 away.append(master.name)
+        both = [(one, each) for one, pair in pairs.items() for each in pair]
+        stack.enter_context(lost.told(*both))
         known = _confirm(group, {one: at for one, (at, _) in pairs.items()})
         for one, (at, _) in pairs.items():
             _begin(at, tables)

@@ -57,7 +57,7 @@ def check(
         NoSuchGroup: the site is no master of it.
         CannotReplicate: a table is not in the group.
         CheckRefused, BadCondition: `where` or `columns` is wrong.
-        SiteUnreachable: the site does not answer.
+        SiteUnreachable: the site does not answer, or a master went away meanwhile.
         SiteChanged, SiteRestored, SiteReplaced: a master was restored or replaced.
         TablesDiffer, RowsHidden: a table cannot be compared.
         CheckDisturbed: the group or a queue changed again and again.

@@ -151,6 +151,12 @@ def sender_to(group: Group, reference: str, target: str) -> str:
     return (mine or ways)[0].local
 
 
+def concerned(plan: Plan, wanted: Wanted) -> list[str]:
+    """The masters that corrections come from, go to, or are queued at."""
+    senders = [sender_to(plan.group, wanted.reference, one) for one in plan.targets]
+    return [*dict.fromkeys([wanted.reference, *plan.targets, *senders])]
+
+
 def compared(
     held: Held, every: Sequence[Rows], found: Iterable[pa.Table], most: int = 0
 ) -> list[Found]:

@@ -22,6 +22,7 @@ from sites.names import numbered
 from sites.progress import Progress
 from sites.table import describe
 from snapshots import keys
+from snapshots.check import lost
 from snapshots.keys import Keys
 from snapshots.rectify.choose import choice
 from snapshots.rectify.report import Missing
@@ -72,7 +73,8 @@ def rectify(
         CannotReplicate: a table is not in the group, a master that was named cannot be
             compared, or the group is suspended.
         BadOption, BadKey: an option has no such value, or a table no such key.
-        SiteUnreachable: the site does not answer.
+        SiteUnreachable: the site does not answer, or a master went away meanwhile. What
+            was queued by then is kept, and the next rectify pushes it.
         SiteChanged, SiteRestored, SiteReplaced: a master was restored or replaced.
         TablesDiffer, RowsHidden: a table cannot be compared.
         GroupChanging: another rectify of a target does not end.
@@ -103,7 +105,10 @@ def rectify(
         if not only or not isinstance(error.orig, pg.DataError):
             raise
         raise BadKey(f"A key is none of {listed[0]}: {error.orig}") from None
-    done = plan.reports if dry_run else mend.mend(site, wanted, plan, progress)
+    done = plan.reports
+    if not dry_run:
+        with lost.told_of(*map(site.peer, planning.concerned(plan, wanted))):
+            done = mend.mend(site, wanted, plan, progress)
     return GroupRectifyReport(
         group=name,
         reference=reference,

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import SQLAlchemyError
 
 from deferred.batches import reconcile
 from sites import position
-from sites.errors import SiteUnreachable
 from sites.identity import Identity
 from sites.peers import Pair
 from sites.site import Site, autocommit
 from snapshots import enrolment, moments, moved, refresh_group, snapshot, window
+from snapshots.check import lost
 from snapshots.errors import PositionMoved
 from snapshots.refresh_group import RefreshGroup
 from snapshots.side import Side, Sides
@@ -53,7 +52,7 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
     with (
         site.session() as here,
         master_site.session() as master,
-        _told_if_lost({site.name: here, group.master: master}),
+        lost.told((site.name, here), (group.master, master)),
     ):
         who = _confirmed(here, master, site.name, group.master).site
         group, members = _hold_site(here, site, group_name, wanted)
@@ -77,35 +76,6 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
         yield Moments(sides=sides, seen=seen, who=who, here=position.current(here))
         here.rollback()
         master.rollback()
-
-
-@contextmanager
-def _told_if_lost(sessions: Mapping[str, Connection]) -> Iterator[None]:
-    """Name the site that went away, whatever the block fails with because of it.
-
-    Raises:
-        SiteUnreachable: a session is lost; the cause is what the block raised.
-    """
-    try:
-        yield
-    except Exception as error:
-        for name, session in sessions.items():
-            if _is_lost(session):
-                raise SiteUnreachable(
-                    f"Site {name} stopped answering during the check.", site=name
-                ) from error
-        raise
-
-
-def _is_lost(session: Connection) -> bool:
-    if session.invalidated:  # it would connect anew
-        return True
-    try:
-        session.rollback()
-        session.scalar(text("SELECT 1"))
-    except SQLAlchemyError:
-        return True
-    return False
 
 
 def _read(

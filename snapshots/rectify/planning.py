@@ -66,6 +66,7 @@ class GroupPlan:
     """What is to be mended of a group, with a report on each snapshot."""
 
     group: str
+    master: Site
     intents: tuple[Intent, ...]
     reports: tuple[SnapshotRectified, ...]
 
@@ -100,6 +101,7 @@ def plan(
     _refuse_unsendable(site, intents)
     return GroupPlan(
         group=group,
+        master=held.sides.master.site,
         intents=tuple(intents),
         reports=tuple(made[name][1] for name in wanted if name in made),
     )

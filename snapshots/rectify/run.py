@@ -13,8 +13,8 @@ from sites.names import parse
 from sites.progress import Progress
 from sites.site import Site
 from snapshots import keys
+from snapshots.check import lost, saved
 from snapshots.check import run as check_run
-from snapshots.check import saved
 from snapshots.check.report import Reason
 from snapshots.keys import Keys
 from snapshots.rectify import mend, planning
@@ -98,7 +98,8 @@ def rectify(
         RefreshRunning: another refresh of the group does not end.
         MassDelete, MassLeave: more rows would go than `allow_mass_delete` allows.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one of
-            the two databases is away, or was restored or replaced.
+            the two databases is away, or was restored or replaced. What was written
+            before one went away is kept, and the next rectify goes on with it.
         PositionMoved: refreshes came in between again and again.
         MissingExtra: `snaptide[spark]` is not installed.
     """
@@ -125,13 +126,13 @@ def rectify(
     found: list[SnapshotRectified] = []
     for group, wanted in looked_at.items():
         made = planning.plan(site, group, wanted, most, progress)
-        found += (
-            made.reports
-            if dry_run
-            else mend.mend(
+        if dry_run:
+            found += made.reports
+            continue
+        with lost.told_of(site, made.master):
+            found += mend.mend(
                 site, made, allow_mass_delete=allow_mass_delete, progress=progress
             )
-        )
     return RectifyReport(
         site=site.name,
         dry_run=dry_run,

@@ -42,10 +42,15 @@ def fill(sites: Directory) -> Directory:
 def with_own(make_sites: Make, server: PostgresServer, name: str) -> Directory:
     """Both sites; one of them is on a server that the test may kill."""
     other = {"hq": "jfk", "jfk": "hq"}[name]
-    shared = make_sites(other)[other]
-    sites = Directory({name: server.create_database(name), other: url(shared)})
+    return fill(beside(make_sites(other), server, name))
+
+
+def beside(others: Directory, server: PostgresServer, name: str) -> Directory:
+    """These sites and one on a server that the test may kill."""
+    urls = {one: url(site) for one, site in others.items()}
+    sites = Directory({**urls, name: server.create_database(name)})
     migrate.upgrade(sites[name])
-    return fill(sites)
+    return sites
 
 
 def url(site: Site) -> str:
