@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         CheckRunning,
         NoCommitTimes,
         NoSuchCheck,
+        NotAllCompared,
         RowsDiffer,
     )
     from snapshots.check.report import (
@@ -178,6 +179,7 @@ __all__ = [
     "NoSuchCheck",
     "NoSuchNumbers",
     "NoSuchReference",
+    "NotAllCompared",
     "NotByKey",
     "NothingToHold",
     "Numbers",

@@ -191,6 +191,8 @@ check_run = Table(
     Column("columns", ARRAY(Text), nullable=False),
     # How many rows of each snapshot it lists at most.
     Column("most", Integer, nullable=False),
+    # The groups that it could not compare, with what their master's site says.
+    Column("away", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
 )
 
 #: What a saved check found of one snapshot.
@@ -219,6 +221,10 @@ check_snapshot = Table(
     Column("counts", JSONB, nullable=False),
     # Why nothing could be proven.
     Column("unproven", Text),
+    # Columns of the master table that the snapshot does not have.
+    Column(
+        "not_carried", ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")
+    ),
     Index("check_snapshot_snapshot", "snapshot", "run_id"),
 )
 

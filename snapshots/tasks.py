@@ -15,7 +15,8 @@ from deferred.schedules import EVERYTHING
 from deferred.tasks import RETRYING
 from sites import Site, activity, configured
 from snapshots.check.alone import alone
-from snapshots.check.errors import CheckRunning, RowsDiffer
+from snapshots.check.errors import CheckRunning, NotAllCompared, RowsDiffer
+from snapshots.check.report import CheckReport
 from snapshots.errors import RefreshRunning
 from snapshots.reports import RefreshReport
 
@@ -59,6 +60,7 @@ def check(site: str, subject: str = EVERYTHING, **options: Any) -> None:
 
     Raises:
         RowsDiffer: rows differ without a reason; so the schedule shows a failure.
+        NotAllCompared: a master does not answer; what was found of others is saved.
     """
     try:
         _check(configured.site(site), subject, options)
@@ -101,13 +103,23 @@ def _check(home: Site, subject: str, options: Mapping[str, Any]) -> None:
                 "seconds": report.seconds,
             },
         )
-        if report.unexplained:
-            raise RowsDiffer(
-                f"{report.unexplained:,} rows differ without a reason: check "
-                f"{report.run}.",
-                site=home.name,
-                run=report.run,
-            )
+        _judge(home, report)
+
+
+def _judge(home: Site, report: CheckReport) -> None:
+    """Fail if rows differ without a reason, or else if groups were not compared.
+
+    Raises:
+        RowsDiffer, NotAllCompared: so it is.
+    """
+    if report.unexplained:
+        raise RowsDiffer(
+            f"{report.unexplained:,} rows differ without a reason: check {report.run}.",
+            site=home.name,
+            run=report.run,
+        )
+    for group, why in report.away.items():
+        raise NotAllCompared(f"Group {group} was not compared: {why}", site=home.name)
 
 
 def _counts(report: RefreshReport) -> dict[str, int]:

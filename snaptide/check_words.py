@@ -11,7 +11,7 @@ from snapshots.check.report import Reason
 if TYPE_CHECKING:
     from groups import GroupRectifyReport, TableRectified
     from snapshots import RectifyReport, SnapshotRectified
-    from snapshots.check.report import CheckReport
+    from snapshots.check.report import CheckReport, SnapshotCheck
 
 #: What each reason says of a row.
 MEANING = {
@@ -37,11 +37,19 @@ def values(row: Mapping[str, str | None] | None) -> str:
 
 def said_of(report: CheckReport) -> str:
     """The outcome of a check in one sentence."""
+    away = f" Not compared: {', '.join(report.away)}." if report.away else ""
     if report.unexplained:
-        return f"{report.unexplained:,} rows differ without a reason."
+        return f"{report.unexplained:,} rows differ without a reason.{away}"
     if report.unproven:
-        return f"{report.unproven:,} rows differ and cannot be told: refresh first."
-    return "Equal." if report.equal else "All differences are explained."
+        said = "rows differ and cannot be told: refresh first."
+        return f"{report.unproven:,} {said}{away}"
+    equal = all(one.equal for one in report.snapshots)
+    return ("Equal." if equal else "All differences are explained.") + away
+
+
+def not_carried(one: SnapshotCheck) -> str:
+    """The columns of the master table that a snapshot does not have, by commas."""
+    return ", ".join(one.not_carried)
 
 
 def rectified(

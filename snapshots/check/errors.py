@@ -42,6 +42,16 @@ class NoCommitTimes(SnaptideError):
     )
 
 
+class NotAllCompared(SnaptideError):
+    """A scheduled check could not compare groups whose master does not answer."""
+
+    code = "SNP-278"
+    hint = (
+        "The other groups were compared, and what was found of them is saved. The next "
+        "run asks these masters again."
+    )
+
+
 class CheckRunning(SnaptideError):
     """The same check by schedule is running already."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
@@ -99,6 +99,8 @@ class SnapshotCheck:
     differences: tuple[Difference, ...]
     #: why unexplained differences could not be told from others; None if they could
     unproven: str | None
+    #: columns of the master table that the snapshot does not have, so not compared
+    not_carried: tuple[str, ...] = ()
 
     @property
     def equal(self) -> bool:
@@ -129,13 +131,16 @@ class CheckReport:
     #: when it began, by the site's clock
     at: datetime
     seconds: float
+    #: refresh groups that were not compared because their master does not answer, with
+    #: what was said of it
+    away: Mapping[str, str] = field(default_factory=dict)
     #: the number under which the site keeps it; None if it was not saved
     run: int | None = None
 
     @property
     def equal(self) -> bool:
-        """Whether no row of any snapshot differs."""
-        return all(one.equal for one in self.snapshots)
+        """Whether no row of any snapshot differs, and all groups were compared."""
+        return not self.away and all(one.equal for one in self.snapshots)
 
     @property
     def differing(self) -> int:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from tenacity import stop_after_attempt
 
 from sites import QualifiedName, extras, identity, retry, traces, where
+from sites.errors import SiteUnreachable
 from sites.progress import Progress
 from sites.site import Site
 from snapshots import refresh_group, snapshot
@@ -27,10 +28,9 @@ ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What of the snapshots of a group is compared."""
+    """What of the snapshots is compared."""
 
-    #: by snapshot, the condition as its master prints it
-    conditions: Mapping[str, str]
+    where: str | None
     #: the condition on when rows were written
     written: str | None
     columns: tuple[str, ...]
@@ -57,6 +57,9 @@ def check(
     proven (docs/explanation/proven-equal.md). Oracle: DBMS_RECTIFIER_DIFF.DIFFERENCES,
     which needs quiet tables; Informix: `cdr check replicate`.
 
+    A group whose master does not answer is named in the report, and the others are
+    compared.
+
     Parameters:
         what: refresh groups and snapshots; all of the site if none is given. Each group
             is compared at one moment of its own.
@@ -82,8 +85,9 @@ def check(
         UnknownColumn, CheckRefused, BadCondition: `where`, `columns` or `since` is
             wrong.
         NoCommitTimes: a database does not keep the times that `since` asks for.
-        SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one of
-            the two databases is away, or was restored or replaced.
+        SiteUnreachable: the site is away, or the masters of all groups are.
+        SiteChanged, SiteRestored, SiteReplaced, MasterChanged: a database was restored
+            or replaced.
         PositionMoved: refreshes came in between again and again.
         ColumnGone, RowsHidden: a table has changed since the snapshot was created.
         SparkError: Spark did not start, or failed.
@@ -93,22 +97,23 @@ def check(
     began, at = time.monotonic(), datetime.now(UTC)
     names = [what] if isinstance(what, str) else list(what)
     written = None if since is None else _written_since(at, since)
-    found: list[SnapshotCheck] = []
-    for group, members in chosen(site, names).items():
-        wanted = _Wanted(
-            conditions=conditions(site, group, members, where),
-            written=written,
-            columns=known(members, tuple(columns)),
-            most=most,
-            gentle=gently,
-        )
-        found += _check_group(site, group, members, wanted, progress)
+    groups = chosen(site, names)
+    every = [one for members in groups.values() for one in members]
+    wanted = _Wanted(
+        where=where,
+        written=written,
+        columns=known(every, tuple(columns)),
+        most=most,
+        gentle=gently,
+    )
+    found, away = _check_groups(site, groups, wanted, progress)
     report = CheckReport(
         site=site.name,
         where=_all_of(where, written),
         columns=tuple(columns),
         most=most,
         snapshots=tuple(found),
+        away=away,
         at=at,
         seconds=time.monotonic() - began,
     )
@@ -211,6 +216,31 @@ def _all_of(*conditions: str | None) -> str | None:
     return " AND ".join(given) or None
 
 
+def _check_groups(
+    site: Site,
+    groups: Mapping[str, Sequence[Snapshot]],
+    wanted: _Wanted,
+    progress: Progress | None,
+) -> tuple[list[SnapshotCheck], dict[str, str]]:
+    """Check one group after the other; returns those whose master is away, too.
+
+    Raises:
+        SiteUnreachable: no group could be checked.
+    """
+    found: list[SnapshotCheck] = []
+    away: dict[str, str] = {}
+    for group, members in groups.items():
+        try:
+            found += _check_group(site, group, members, wanted, progress)
+        except SiteUnreachable as error:
+            if error.facts.get("site") == site.name:
+                raise
+            away[group] = error.message
+            if len(away) == len(groups):
+                raise
+    return found, away
+
+
 def _check_group(
     site: Site,
     group: str,
@@ -219,6 +249,7 @@ def _check_group(
     progress: Progress | None,
 ) -> list[SnapshotCheck]:
     names = [one.key for one in asked]
+    given = conditions(site, group, asked, wanted.where)
     found: dict[str, SnapshotCheck] = {}
     master = ""
     with traces.span("check", site=site.name, group=group) as span:
@@ -228,10 +259,15 @@ def _check_group(
                 if wanted.written is not None:
                     for side in (held.sides.master, held.sides.site):
                         commit_times.require(side.at, side.site.name)
-                members = [_restricted(one, wanted) for one in held.seen.members]
+                every = {one.snapshot.key: one for one in held.seen.members}
+                members = [
+                    _restricted(one, wanted, given.get(name))
+                    for name, one in every.items()
+                ]
                 done = tally.take(held, members, wanted.most, gentle=wanted.gentle)
                 for number, one in enumerate(done, 1):
-                    found[one.name] = one
+                    left_out = _not_carried(every[one.name])
+                    found[one.name] = replace(one, not_carried=left_out)
                     if progress is not None:
                         progress(number, len(names), "snapshots")
         span.note(
@@ -243,15 +279,24 @@ def _check_group(
     return [found.get(one.key) or _not_loaded(one, master) for one in asked]
 
 
-def _restricted(member: Member, wanted: _Wanted) -> Member:
-    """A snapshot with the rows and columns that are compared."""
-    asked = wanted.conditions.get(member.snapshot.key)
-    member = replace(compare.whole(member), only=_all_of(asked, wanted.written))
+def _restricted(member: Member, wanted: _Wanted, given: str | None) -> Member:
+    """A snapshot with the rows and columns that are compared.
+
+    Parameters:
+        given: the condition that was asked for, as its master prints it.
+    """
+    member = replace(compare.whole(member), only=_all_of(given, wanted.written))
     if not wanted.columns:
         return member
     keep = {*wanted.columns, *member.snapshot.identity_columns}
     columns = tuple(name for name in member.snapshot.columns if name in keep)
     return replace(member, snapshot=replace(member.snapshot, columns=columns))
+
+
+def _not_carried(member: Member) -> tuple[str, ...]:
+    """Columns of the master table that the snapshot does not have."""
+    there = {*member.snapshot.columns}
+    return tuple(name for name in member.master.names if name not in there)
 
 
 def _not_loaded(one: Snapshot, master: str) -> SnapshotCheck:

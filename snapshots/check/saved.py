@@ -69,6 +69,7 @@ def save(site: Site, report: CheckReport) -> CheckReport:
                 condition=report.where,
                 columns=[*report.columns],
                 most=report.most,
+                away={**report.away},
             )
             .returning(_run.id)
         )
@@ -232,6 +233,7 @@ def _found(run: int, no: int, one: SnapshotCheck) -> dict[str, Any]:
         "rows_here": one.rows_here,
         "counts": [[c.kind.value, c.reason.value, c.rows] for c in one.counts],
         "unproven": one.unproven,
+        "not_carried": [*one.not_carried],
     }
 
 
@@ -286,6 +288,7 @@ def _snapshots(
             ),
             differences=tuple(listed.get(row.snapshot, ())),
             unproven=row.unproven,
+            not_carried=tuple(row.not_carried),
         )
         found.setdefault(row.run_id, []).append(one)
     return found
@@ -311,6 +314,7 @@ def _report(site: Site, run: Row[Any], found: Sequence[SnapshotCheck]) -> CheckR
         where=run.condition,
         columns=tuple(run.columns),
         most=run.most,
+        away=run.away,
         snapshots=tuple(found),
         at=run.began_at,
         seconds=run.seconds,

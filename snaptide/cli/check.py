@@ -99,8 +99,9 @@ def run(
     """Compare snapshots with their masters, and explain every difference.
 
     Changes nothing, and users go on working. Ends with 1 if a difference is
-    unexplained, and with 3 if one cannot be told from changes under way. `run` may be
-    left out, unless the site is called as another verb.
+    unexplained, with 4 if a group was not compared because its master does not answer,
+    and with 3 if one cannot be told from changes under way. `run` may be left out,
+    unless the site is called as another verb.
 
     Example: snaptide check run jfk flights --where "carrier = 'UA'"
     """

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from snapshots.check.listed import cut
 from snapshots.check.report import Reason
-from snaptide.check_words import MEANING, said_of
+from snaptide.check_words import MEANING, not_carried, said_of
 from snaptide.cli.check_shown import more_of
 from snaptide.errors import BadArgument
 from snaptide.units import duration
@@ -85,6 +85,9 @@ def page(report: CheckReport) -> str:
     _table(body, (), [(k, v) for k, v in facts.items() if v is not None])
     for one in report.snapshots:
         _snapshot(body, one)
+    if report.away:
+        _text(body, "h2", "Not compared")
+        _table(body, (), [*report.away.items()])
     if report.differing:
         _text(body, "h2", "Reasons")
         found = {count.reason for one in report.snapshots for count in one.counts}
@@ -104,6 +107,7 @@ def _snapshot(body: Element, one: SnapshotCheck) -> None:
         ("the site shows", one.position),
         ("moment of the site", one.moment_here),
         ("moment of the master", one.moment_master),
+        ("columns that the snapshot does not have", not_carried(one) or None),
     ]
     _table(body, (), [fact for fact in facts if fact[1] is not None])
     if not one.counts:

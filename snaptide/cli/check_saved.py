@@ -51,11 +51,12 @@ def list_(
             one.differing,
             one.unexplained,
             one.unproven,
+            [*one.away],
         )
         for one in found
     ]
     columns = ["run", "at", "took", "snapshots", "where", "columns", "rows differ"]
-    columns += ["unexplained", "cannot be told"]
+    columns += ["unexplained", "cannot be told", "not compared"]
     show(program, found, lambda: table(columns, rows))
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Group
 from rich.table import Table
 
-from snaptide.check_words import said_of, values
+from snaptide.check_words import not_carried, said_of, values
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, table
 from snaptide.units import duration
@@ -37,6 +37,17 @@ def shown_check(report: CheckReport) -> Group:
             parts += ["", _rows(one)]
         if one.unproven is not None:
             parts += ["", f"{one.name}: {one.unproven}."]
+    left_out = [one for one in report.snapshots if one.not_carried]
+    if left_out:
+        parts += [
+            "",
+            *(f"{one.name} does not have {not_carried(one)}" for one in left_out),
+        ]
+    if report.away:
+        parts += [
+            "",
+            *(f"{name} not compared: {why}" for name, why in report.away.items()),
+        ]
     saved = "" if report.run is None else f" Saved as {report.run}."
     parts += ["", f"{said_of(report)} ({duration(report.seconds)}){saved}"]
     return Group(*parts)
@@ -92,9 +103,12 @@ def end_with(report: CheckReport) -> None:
     """End the program as a check ends.
 
     Raises:
-        typer.Exit: rows differ without a reason, or cannot be told.
+        typer.Exit: rows differ without a reason, or cannot be told, or a master is
+            away.
     """
     if report.unexplained:
         raise typer.Exit(ExitCode.FAILED)
+    if report.away:
+        raise typer.Exit(ExitCode.UNREACHABLE)
     if report.unproven:
         raise typer.Exit(ExitCode.ATTENTION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
@@ -38,7 +39,12 @@ def differing(number: int, **values: Any) -> Difference:
     )
 
 
-def found(name: str, *rows: Difference, counted: int | None = None) -> SnapshotCheck:
+def found(
+    name: str,
+    *rows: Difference,
+    counted: int | None = None,
+    not_carried: tuple[str, ...] = (),
+) -> SnapshotCheck:
     """What a check found of a snapshot."""
     by = {(row.kind, row.reason) for row in rows}
     counts = [
@@ -62,10 +68,16 @@ def found(name: str, *rows: Difference, counted: int | None = None) -> SnapshotC
         counts=tuple(counts),
         differences=rows,
         unproven=None,
+        not_carried=not_carried,
     )
 
 
-def save(sites: Directory, *of: SnapshotCheck, where: str | None = None) -> int:
+def save(
+    sites: Directory,
+    *of: SnapshotCheck,
+    where: str | None = None,
+    away: Mapping[str, str] | None = None,
+) -> int:
     """Keep a check at jfk; its number."""
     report = CheckReport(
         site="jfk",
@@ -73,6 +85,7 @@ def save(sites: Directory, *of: SnapshotCheck, where: str | None = None) -> int:
         columns=(),
         most=20_000,
         snapshots=of,
+        away=away or {},
         at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
         seconds=1.5,
     )
@@ -114,6 +127,20 @@ def test_the_list_and_a_check_agree_with_the_commands(
     assert f"snaptide check show jfk {number}" in page
     assert f"<code>snaptide rectify jfk {number} --dry-run</code>" in page
     assert sorted(rows_of(page)) == ["1", "2"]
+
+
+def test_what_was_not_compared_is_named(sites: Directory, browser: Browser) -> None:
+    some = found("public.orders", not_carried=("secret", HOSTILE))
+    whole = save(sites, some)
+    page = browser.get(f"/sites/jfk/checks/{whole}")
+    assert 'class="notice">Equal.' in page
+    assert "without <bdi>secret, &lt;script&gt;" in page
+    part = save(sites, found("public.orders"), away={HOSTILE: f"{HOSTILE} is away"})
+    page = browser.get(f"/sites/jfk/checks/{part}")
+    assert 'class="problem">Equal. Not compared: &lt;script&gt;' in page
+    assert "without" not in page
+    assert page.count(" is away") == 1
+    assert browser.get("/sites/jfk/checks").count('class="flag">not all') == 1
 
 
 def test_an_equal_check_has_no_rows(sites: Directory, browser: Browser) -> None:

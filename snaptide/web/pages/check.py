@@ -9,7 +9,7 @@ from typing import Any
 
 import snapshots
 from snapshots import CheckReport, Difference, Reason, SnapshotCheck
-from snaptide.check_words import MEANING, said_of, values
+from snaptide.check_words import MEANING, not_carried, said_of, values
 from snaptide.web.listed import listed, start_of
 from snaptide.web.page import Page
 from snaptide.web.rendering import shown
@@ -27,6 +27,11 @@ class Line:
     kind: str
     reason: str
     rows: int
+
+    @property
+    def not_carried(self) -> str:
+        """The columns of the master table that the snapshot does not have."""
+        return not_carried(self.snapshot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +131,7 @@ def _meanings(report: CheckReport) -> Mapping[str, str]:
 def _of_line(line: Line) -> Iterable[object]:
     one = line.snapshot
     # Its name is shown, and stands in the address of its rows.
-    return (*[one.name] * 4, one.master, one.table, one.unproven)
+    return (*[one.name] * 4, one.master, one.table, one.unproven, line.not_carried)
 
 
 def _of_row(row: Row) -> Iterable[object]:
