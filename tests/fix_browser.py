@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from tests.chromium import MISSING, find
+from tests.looks import wrong_boxes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -49,7 +50,10 @@ class OpenWindow(Protocol):
 
 
 class TakePicture(Protocol):
-    """Take a picture of a window for the docs, if the run is asked for them."""
+    """Take a picture of a window for the docs, if the run is asked for them.
+
+    In any run, nothing may be cut or lie over another text in it.
+    """
 
     def __call__(self, window: Window, name: str) -> None: ...
 
@@ -57,23 +61,28 @@ class TakePicture(Protocol):
 @pytest.fixture
 def take_picture(request: pytest.FixtureRequest) -> TakePicture:
     """A function that takes pictures; none is compared with another one."""
-    from PIL import Image
-
     folder: Path | None = request.config.getoption("--pictures")
 
     def take(window: Window, name: str) -> None:
-        if folder is None:
-            return
         before = window.page.viewport_size
         if before and before["width"] > _LARGEST["width"]:
             window.page.set_viewport_size(_LARGEST)  # type: ignore[arg-type]
-        taken = Image.open(BytesIO(window.page.screenshot(full_page=True)))
-        # Few colours make a small file.
-        taken.quantize(64).save(folder / f"console-{name}.png", optimize=True)
+        assert wrong_boxes(window.page) == [], name
+        if folder is not None:
+            _save(
+                window.page.screenshot(full_page=True), folder / f"console-{name}.png"
+            )
         if before:
             window.page.set_viewport_size(before)
 
     return take
+
+
+def _save(picture: bytes, path: Path) -> None:
+    from PIL import Image
+
+    # Few colours make a small file.
+    Image.open(BytesIO(picture)).quantize(64).save(path, optimize=True)
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,12 @@ import pytest
 from starlette.routing import Route
 
 import deferred
-from sites import Directory
+from sites import Directory, identity
 from snaptide.web import pages
+from synchronous.gid import Gid
 from tests.console import console
 from tests.fix_browser import OpenWindow
-from tests.linked_table import as_refresh, parked, run, run_each
+from tests.linked_table import application, as_refresh, parked, run, run_each
 from tests.looks import barriers, wrong_boxes
 from tests.window import Window
 
@@ -52,6 +53,9 @@ PAGES = (
     "/sites/jfk/checks/1/repair",
     "/sites/jfk/groups/airport",
     "/sites/jfk/doctor?examine=now",
+    "/sites/gone",
+    "/sites/gone/errors",
+    "/sites/gone/groups/airport",
     "/nowhere",
 )
 
@@ -67,7 +71,7 @@ WRONG = """<!doctype html><html><head><title>Wrong</title></head><body>
 
 
 @pytest.fixture
-def spoilt(planted: Directory) -> Directory:
+def spoilt(planted: Directory) -> Iterator[Directory]:
     """Names, values and errors that somebody hostile has chosen, and long ones."""
     hq, jfk, lax = planted["hq"], planted["jfk"], planted["lax"]
     text = f"$q${HOSTILE} {LONG}$q$"
@@ -88,19 +92,38 @@ def spoilt(planted: Directory) -> Directory:
         f" VALUES ('anna', 'operator', {text}, {text})",
     )
     run(hq, "UPDATE snaptide.resolution_record SET reason = $q$" + LONG + "$q$")
-    return planted
+    with jfk.connect() as connection:
+        gid = f"'{Gid.of(identity.read(connection), 1)}'"
+    with application(hq) as session:
+        session.execute("SELECT 1")
+        session.execute(f"PREPARE TRANSACTION {gid}")
+        session.autocommit = True
+        yield planted
+        session.execute(f"ROLLBACK PREPARED {gid}")
 
 
 @pytest.fixture
-def window(spoilt: Directory, tmp_path: Path, open_window: OpenWindow) -> Window:
-    return open_window(console(spoilt, tmp_path))
+def with_gone(spoilt: Directory) -> Iterator[Directory]:
+    """The same sites, and one that does not answer."""
+    urls = {one.name: one.url for one in spoilt.values()}
+    urls["gone"] = urls["hq"].set(port=1, host="127.0.0.1")
+    with Directory(urls) as some:
+        yield some
+
+
+@pytest.fixture
+def window(with_gone: Directory, tmp_path: Path, open_window: OpenWindow) -> Window:
+    def run_schedule(*_: object) -> str:
+        return "a task"
+
+    return open_window(console(with_gone, tmp_path, run_schedule=run_schedule))
 
 
 def walk(window: Window, sites: Directory) -> Iterator[str]:
     """Open each page in turn, those that actions show as well; says which it is."""
     window.open("/login")
     yield "the login"
-    window.log_in()
+    window.log_in("administrator")
     for path in PAGES:
         window.open(path)
         yield path
@@ -121,6 +144,21 @@ def walk(window: Window, sites: Directory) -> Iterator[str]:
     yield "a preview"
     window.click("button", "Give up ...")
     yield "the question before giving up"
+    window.open("/sites/hq/indoubt")
+    window.see("th", "snaptide:")
+    window.page.locator("td button").first.click()
+    window.see("h1", "a transaction in doubt at hq?")
+    yield "the question before ending a transaction in doubt"
+    window.open("/sites/hq/rules/other")
+    rules = window.page.get_by_label("Rules", exact=True)
+    rules.fill(rules.input_value().replace("discard", "overwrite"))
+    window.click("button", "Try")
+    window.see("p", "conflicts would have ended differently")
+    yield "a trial of rules"
+    window.open("/sites/jfk/schedules")
+    window.click("button", "Run refresh airport now")
+    window.see(".notice", "Given to the workers as task")
+    yield "a schedule that was asked for"
 
 
 def test_no_text_is_cut_or_lies_over_another(spoilt: Directory, window: Window) -> None:
