@@ -23,6 +23,9 @@ from snaptide.asking import said_of
 
 Found = TypeVar("Found")
 
+#: A site and the kind of a question.
+_Key = tuple[str, Hashable]
+
 #: The kind of the question how a site is.
 STATE = "status"
 
@@ -73,9 +76,9 @@ class Questions:
         self._state = state
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="snaptide-web")
         self._lock = threading.Lock()
-        self._open: dict[Hashable, _UnderWay] = {}
+        self._open: dict[_Key, _UnderWay] = {}
         #: since when a site has not answered, by the key of its question
-        self._silent: dict[Hashable, float] = {}
+        self._silent: dict[_Key, float] = {}
 
     def ask(
         self, site: Site, what: Hashable, question: Callable[[Site], Found]
@@ -126,19 +129,22 @@ class Questions:
     def _still_away(
         self, sites: Mapping[str, Site], what: Hashable
     ) -> dict[str, Answer[Any]]:
-        """The answers of sites that say nothing of their state, and do not now."""
+        """The answers of sites that do not say how they are, either.
+
+        Only those are asked first that were silent to some question; it may be that
+        one alone which takes long.
+        """
         if self._state is None or what == STATE:
             return {}
-        silent = {name: one for name, one in sites.items() if self._is_silent(name)}
-        states = self.ask_all(silent, STATE, self._state)
+        silent = [*self._silent]
+        some = {name for name, _ in silent}
+        asked = {
+            name: site
+            for name, site in sites.items()
+            if (name, STATE) in silent or (name in some and (name, what) not in silent)
+        }
+        states = self.ask_all(asked, STATE, self._state)
         return {name: answer for name, answer in states.items() if answer.away}
-
-    def _is_silent(self, site: str) -> bool:
-        """Whether a site has not said how it is for as long as a page would wait."""
-        under_way = self._open.get((site, STATE))
-        return (site, STATE) in self._silent or (
-            under_way is not None and self._clock() - under_way.began > self.patience
-        )
 
     def _begin(
         self, site: Site, what: Hashable, question: Callable[[Site], Found]
@@ -168,27 +174,29 @@ class Questions:
         for name in sorted(until, key=until.__getitem__):
             wait([asked[name].future], max(until[name] - self._clock(), 0.0))
 
-    def _ended(
-        self, key: Hashable, asked: _UnderWay, future: Future[Answer[Any]]
-    ) -> None:
+    def _ended(self, key: _Key, asked: _UnderWay, future: Future[Answer[Any]]) -> None:
         with self._lock:
             self._open.pop(key, None)
             if future.cancelled():
                 return
             if not future.result().away:
-                self._silent.pop(key, None)
+                self._is_back(key)
             elif self._clock() - asked.began > self.patience:
                 # Also if no page has waited for it: the next would wait in vain.
                 self._silent.setdefault(key, asked.began)
 
-    def _answer(self, key: Hashable, site: Site, asked: _UnderWay) -> Answer[Any]:
+    def _is_back(self, key: _Key) -> None:
+        """Forget the silence of a question, or with that of STATE all of its site."""
+        for one in [*self._silent]:
+            of_site = key[1] == STATE and one[0] == key[0] and one not in self._open
+            if one == key or of_site:
+                del self._silent[one]
+
+    def _answer(self, key: _Key, site: Site, asked: _UnderWay) -> Answer[Any]:
         if asked.future.done():
             return asked.future.result()
         with self._lock:
             since = self._silent.setdefault(key, asked.began)
-        if self._state is not None:
-            # If it does not say this either, it is asked nothing else.
-            self._begin(site, STATE, self._state)
         seconds = self._clock() - since
         text = f"Site {site.name} has not answered for {seconds:.0f} seconds."
         return Answer(error=SiteUnreachable(text, site=site.name))
