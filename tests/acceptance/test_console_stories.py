@@ -100,7 +100,10 @@ def test_a_conflict_is_solved_from_the_overview(
 
 
 def test_giving_up_on_a_phone_needs_the_number(
-    planted: Directory, made: Console, open_window: OpenWindow
+    planted: Directory,
+    made: Console,
+    open_window: OpenWindow,
+    take_picture: TakePicture,
 ) -> None:
     window = open_window(made, **PHONE)
     window.log_in()
@@ -108,6 +111,7 @@ def test_giving_up_on_a_phone_needs_the_number(
     window.click("radio", "all 2 that match")
     window.click("button", "Give up ...")
     window.see("h1", "Give up 2 transactions at hq?")
+    take_picture(window, "give-up")
     for number in ("1", "2"):
         assert len(parked(planted["hq"])) == 2
         window.page.get_by_label("Type 2 to give them up").fill(number)
@@ -150,7 +154,10 @@ def test_a_viewer_sees_everything_and_no_action(
 
 
 def test_a_site_that_is_away(
-    planted: Directory, tmp_path: Path, open_window: OpenWindow
+    planted: Directory,
+    tmp_path: Path,
+    open_window: OpenWindow,
+    take_picture: TakePicture,
 ) -> None:
     with without(planted, "lax") as left:
         window = open_window(console(left, tmp_path))
@@ -158,6 +165,7 @@ def test_a_site_that_is_away(
         assert "2 of 3" in window.text
         assert "away" in window.row("lax").inner_text()
         assert "up" in window.row("hq").inner_text()
+        take_picture(window, "away")
         window.click("link", "lax")
         window.see("h1", "The site does not answer")
         window.click("link", "To the overview")
@@ -195,7 +203,7 @@ def test_schedules_are_paused_and_run(
 
 
 def test_from_a_conflict_to_the_history_of_its_row(
-    planted: Directory, window: Window
+    planted: Directory, window: Window, take_picture: TakePicture
 ) -> None:
     window.click("link", "hq")
     window.click("link", "Conflicts")
@@ -211,8 +219,10 @@ def test_from_a_conflict_to_the_history_of_its_row(
         "red roses",
     ]
     window.see("pre", 'method = "discard"')
+    take_picture(window, "conflict")
     window.click("link", "History")
     assert "red roses" in window.row("hq").first.inner_text()
+    take_picture(window, "history")
     window.page.get_by_role("link", name="settled by discard").click()
     window.see("h1", f"Conflict {settled.id} at hq")
 
@@ -227,7 +237,9 @@ def test_a_row_is_looked_up_by_its_key(window: Window) -> None:
     window.see("h1", "Parked transaction 1 of hq")
 
 
-def test_rules_and_the_masters_of_a_group(window: Window) -> None:
+def test_rules_and_the_masters_of_a_group(
+    window: Window, take_picture: TakePicture
+) -> None:
     window.click("link", "hq")
     window.click("link", "Rules")
     window.see("pre", "[tables.orders]")
@@ -236,15 +248,19 @@ def test_rules_and_the_masters_of_a_group(window: Window) -> None:
     window.click("link", "sales")
     assert "lax (1 calls wait)" in window.row("hq").inner_text()
     window.see("pre", "hq\n└─> lax")
+    take_picture(window, "masters")
     window.click("link", "lax")
     window.see("h1", "Site lax")
 
 
-def test_checks_lead_to_the_rows_that_differ(window: Window) -> None:
+def test_checks_lead_to_the_rows_that_differ(
+    window: Window, take_picture: TakePicture
+) -> None:
     window.click("link", "jfk")
     window.click("link", "Checks")
     window.click("link", "1")
     window.see(".problem", "1 rows differ without a reason.")
+    take_picture(window, "check")
     window.page.get_by_role("link", name="public.orders").first.click()
     assert "name: daffodils" in window.row("id: 1").inner_text()
     window.click("link", "Rows of all snapshots")
@@ -279,12 +295,15 @@ def test_rows_that_have_come_apart_are_mended(
     window.see("td", "snaptide rectify jfk 1")
 
 
-def test_doctor_says_what_to_do(planted: Directory, window: Window) -> None:
+def test_doctor_says_what_to_do(
+    planted: Directory, window: Window, take_picture: TakePicture
+) -> None:
     run(planted["hq"], "ALTER TABLE public.orders DISABLE TRIGGER ALL")
     window.click("link", "hq")
     window.click("link", "Doctor")
     window.click("link", "Examine now")
     window.see("code", " TRIGGER ")
+    take_picture(window, "doctor")
 
 
 def test_everything_is_read_and_decided_without_javascript(
