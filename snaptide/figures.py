@@ -265,6 +265,12 @@ FIGURES = (
         read=_site(lambda status: status.log_bytes),
     ),
     Figure(
+        name="snaptide_log_oldest_seconds",
+        help="Age of the oldest change that the site's snapshot logs keep; 0 if they "
+        "are empty.",
+        read=_site(lambda status: status.since(status.log_oldest) or 0.0),
+    ),
+    Figure(
         name="snaptide_log_pinned_seconds",
         help="How long the logs keep changes for another site: the time since the "
         "oldest of its last refreshes.",

@@ -49,6 +49,8 @@ class Reading:
     now: datetime
     #: when beat last looked at the site
     looked_at: datetime | None
+    #: when the oldest change was made that a snapshot log keeps
+    log_oldest: datetime | None
     #: how long the site took to say it
     seconds: float
     in_doubt: int
@@ -215,6 +217,7 @@ _VALUES = {
     "revision": select(revisions.VERSION.c.version_num).scalar_subquery(),
     "now": func.now(),
     "looked_at": select(beat.c.looked_at).scalar_subquery(),
+    "log_oldest": literal_column("snaptide.log_oldest()"),
 }
 
 _HAS = {

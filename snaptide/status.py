@@ -117,8 +117,10 @@ class SiteStatus:
     parked_for: tuple[Parked, ...] = ()
     #: coordinated transactions that are prepared here and not ended
     in_doubt: int = 0
-    #: the size of all snapshot logs here, and the sites for which they are kept
+    #: the size of all snapshot logs here, when the oldest change was made that they
+    #: keep, and the sites for which they are kept
     log_bytes: int = 0
+    log_oldest: datetime | None = None
     readers: tuple[Reader, ...] = ()
     #: rows that the last saved check of each snapshot could not explain
     unexplained: int = 0
@@ -218,6 +220,7 @@ def _status(
         parked_for=parked,
         in_doubt=found.in_doubt,
         log_bytes=found.log_bytes,
+        log_oldest=found.log_oldest,
         readers=tuple(
             Reader(site=row.site_name, refreshed_at=row.refreshed_at)
             for row in found.readers

@@ -47,6 +47,7 @@ WHERE id = run
 #: A master that has conflicts, and logs that other sites need.
 AT_HQ = """
 INSERT INTO orders (id) SELECT generate_series(100, 999);
+UPDATE snaptide."mlog$_orders" SET at = now() - interval '4 h';
 INSERT INTO snaptide.error_transaction (origin_id, origin, origin_transaction,
   origin_user, reason, error_code, error_message, batch_no, order_no, parked_at)
 SELECT gen_random_uuid(), 'jfk', n::text, 'u', CASE n WHEN 1 THEN 'error'
@@ -130,6 +131,10 @@ EXPECTED = {
         "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class"
         " WHERE relkind = 'r' AND relname LIKE 'mlog$%'"
         " AND relnamespace = 'snaptide'::regnamespace"
+    ),
+    # A log has no name that both sites know; all its changes were made four hours ago.
+    "snaptide_log_oldest_seconds": (
+        "SELECT 4 * 3600 * count(DISTINCT 1) FROM snaptide.snapshot_log"
     ),
     "snaptide_log_pinned_seconds": (
         f"SELECT site_name, max({_SINCE.format('refreshed_at')})"
