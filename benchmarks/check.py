@@ -165,6 +165,8 @@ def _scatter(sites: Directory, rows: int, differ: int) -> None:
 def _found(sites: Directory, differ: int) -> CheckReport:
     report = snapshots.check(sites["jfk"], "orders")
     assert report.unexplained == differ, report
+    [one] = report.snapshots
+    assert len(one.differences) == min(differ, report.most), len(one.differences)
     return report
 
 
