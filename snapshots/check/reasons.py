@@ -22,7 +22,7 @@ from sites import where
 from sites.staged import selected
 from snapshots import frozen, keys, window
 from snapshots.check.moments import Moments
-from snapshots.check.report import Kind, Reason
+from snapshots.check.report import ERROR, Kind, Reason
 from snapshots.window import FAST, Member
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _by_call(facts: _Facts, number: int, calls: Sequence[Call]) -> Explained | N
     for call in calls:
         error = facts.parked.get((call.transaction, number))
         if error is not None:
-            return Explained(Reason.PARKED, f"error {error}", call)
+            return Explained(Reason.PARKED, f"{ERROR}{error}", call)
     return None
 
 

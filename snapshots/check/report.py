@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+#: Stands before the number of the error that a parked change is.
+ERROR = "error "
+
 
 class Kind(Enum):
     """How a row differs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
@@ -141,6 +142,23 @@ def test_what_was_not_compared_is_named(sites: Directory, browser: Browser) -> N
     assert "without" not in page
     assert page.count(" is away") == 1
     assert browser.get("/sites/jfk/checks").count('class="flag">not all') == 1
+
+
+def test_a_parked_row_leads_to_its_transaction(
+    sites: Directory, browser: Browser
+) -> None:
+    one = found("public.a", differing(1, reason=Reason.PARKED, detail="error 7"))
+    other = found(
+        "public.b",
+        differing(2, reason=Reason.PARKED, detail="error 7/../../x"),
+        differing(3, detail="error 7"),
+    )
+    away = replace(found("public.c", *one.differences), master="nowhere")
+    page = browser.get(f"/sites/jfk/checks/{save(sites, one, other, away)}")
+    assert page.count('<a href="/sites/hq/errors/7">error 7</a>') == 1
+    assert re.findall(r'href="[^"]*/errors/[^"]*"', page) == [
+        'href="/sites/hq/errors/7"'
+    ]
 
 
 def test_an_equal_check_has_no_rows(sites: Directory, browser: Browser) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import snapshots
 from snapshots import CheckReport, Difference, Reason, SnapshotCheck
+from snapshots.check.report import ERROR
 from snaptide.check_words import MEANING, not_carried, said_of, values
 from snaptide.web.listed import listed, start_of
 from snaptide.web.page import Page
@@ -40,6 +41,8 @@ class Row:
 
     snapshot: str
     difference: Difference
+    #: the page of the parked transaction that explains it
+    parked: str | None = None
 
     @property
     def key(self) -> str:
@@ -71,10 +74,10 @@ class Row:
 def read(visit: Visit) -> Mapping[str, Any]:
     """The check; of its rows those of one snapshot, if the address names one."""
     number, chosen = visit.number("id"), visit.query("snapshot")
-    report = saved(visit)
+    report, known = saved(visit), {*visit.console.sites}
     lines = [line for one in report.snapshots for line in _lines(one)]
     rows = [
-        Row(snapshot=one.name, difference=row)
+        Row(snapshot=one.name, difference=row, parked=_parked(known, one, row))
         for one in report.snapshots
         if chosen in ("", one.name)
         for row in one.differences
@@ -107,6 +110,14 @@ def saved(visit: Visit) -> CheckReport:
     """
     number = visit.number("id")
     return visit.ask(("check", number), partial(snapshots.show_check, run=number))
+
+
+def _parked(known: Collection[str], one: SnapshotCheck, row: Difference) -> str | None:
+    """The page of the parked transaction, if the console knows the master."""
+    if row.reason is not Reason.PARKED or one.master not in known:
+        return None
+    number = (row.detail or "").removeprefix(ERROR)
+    return f"/sites/{one.master}/errors/{number}" if number.isdecimal() else None
 
 
 def _lines(one: SnapshotCheck) -> Iterator[Line]:
