@@ -51,19 +51,39 @@ WANTED = {
 }
 
 
-@pytest.mark.parametrize("reference", ["master", "site"])
+EITHER = [
+    "rectify.before_commit:kill",
+    "rectify.before_commit:kill:2",
+    "rectify.after_part:kill",
+    "rectify.after_part:kill:2",
+    "refresh.after_window:kill",
+    "refresh.before_merge_commit:kill",
+    "refresh.after_merge:kill",
+    "rectify.after_refresh:kill",
+]
+#: What a refresh and a merge get to once the site's rows are read again.
+MASTER = [
+    "refresh.after_register:kill",
+    "refresh.after_stage:kill",
+    "refresh.after_sweep:kill",
+    "refresh.before_advance:kill",
+    "write.after_update:kill",
+    "write.after_insert:kill",
+]
+#: What a push gets to that carries the site's rows to the master.
+SITE = [
+    "push.after_cut:kill",
+    "push.after_commit:kill",
+    "push.before_mark:kill",
+    "write.after_update:kill",
+    "write.after_insert:kill",
+]
+
+
 @pytest.mark.parametrize(
-    "fault",
-    [
-        "rectify.before_commit:kill",
-        "rectify.before_commit:kill:2",
-        "rectify.after_part:kill",
-        "rectify.after_part:kill:2",
-        "refresh.after_window:kill",
-        "refresh.before_merge_commit:kill",
-        "refresh.after_merge:kill",
-        "rectify.after_refresh:kill",
-    ],
+    ("reference", "fault"),
+    [("master", one) for one in (*EITHER, *MASTER)]
+    + [("site", one) for one in (*EITHER, *SITE)],
 )
 def test_killed_at(sites: Directory, reference: str, fault: str) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
