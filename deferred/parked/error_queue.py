@@ -107,34 +107,49 @@ def show_error(
 
     Parameters:
         after: only calls with a higher number, for the next page.
-        limit: at most so many calls; None is all of them.
+        limit: at most so many calls, of rows and of procedures; None is all of them.
 
     Raises:
         NoSuchError: it was retried or deleted, or never existed.
     """
-    mine = error_call.c.error_id == error_id
-    wanted = select(error_call).where(mine, error_call.c.call_no > after)
     with identity.initialised(site) as connection:
         row = get(connection, error_id)
         count = _count(connection, error_id)
-        more = None if limit is None else limit + 1
-        found = connection.execute(wanted.order_by("call_no").limit(more)).all()
         edges = error_dependencies.around(connection, row.origin_id, error_id)
-        called = connection.execute(_procedures(error_id)).all()
-        calls = _with_rows_now(connection, [_call(call) for call in found[:limit]])
-    more_follow = len(found) > len(calls)
+        found, called, last = _page(connection, error_id, after, limit)
+        calls = _with_rows_now(connection, [_call(call) for call in found])
     return replace(
         _transaction(row),
         call_count=count,
         calls=calls,
-        procedures=tuple(
-            _procedure(one)
-            for one in called
-            if one.call_no > after
-            and not (more_follow and one.call_no > calls[-1].call_no)
-        ),
-        next_after=calls[-1].call_no if more_follow else None,
+        procedures=tuple(_procedure(one) for one in called),
+        next_after=last,
         edges=edges,
+    )
+
+
+def _page(
+    connection: Connection, error_id: int, after: int, limit: int | None
+) -> tuple[Sequence[Row[Any]], Sequence[Row[Any]], int | None]:
+    """Calls of rows and of procedures, and the last of them if more follow."""
+    more = None if limit is None else limit + 1
+    found, called = (
+        connection.execute(
+            select(table)
+            .where(table.c.error_id == error_id, table.c.call_no > after)
+            .order_by("call_no")
+            .limit(more)
+        ).all()
+        for table in (error_call, error_procedure)
+    )
+    numbers = sorted(one.call_no for one in (*found, *called))
+    if limit is None or len(numbers) <= limit:
+        return found, called, None
+    last = numbers[limit - 1]
+    return (
+        [one for one in found if one.call_no <= last],
+        [one for one in called if one.call_no <= last],
+        last,
     )
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy.event import listen, remove
 
 import deferred
-from sites import Directory
+from sites import Directory, Site
 from snaptide.status import SiteStatus, status_of
 from snaptide.web.console import Console
 from snaptide.web.questions import Answer
@@ -38,6 +42,45 @@ INSERT INTO snaptide.error_transaction (origin_id, origin, origin_transaction,
 SELECT gen_random_uuid(), 's' || n % 500, n::text, {LONG}, 'error', 'X', {LONG}, 1, n
 FROM generate_series(1, 10000) n
 """
+#: All wait for the first, and the last waits for all.
+WAITING = f"""
+INSERT INTO snaptide.error_transaction (id, origin_id, origin, origin_transaction,
+  origin_user, reason, error_code, error_message, batch_no, order_no, waits_for)
+SELECT n, gen.id, 'jfk', n::text, 'u', 'conflict', 'X', {LONG}, 1, n,
+  CASE n WHEN 1 THEN '{{{{}}}}' WHEN {{last}} THEN every.one ELSE '{{{{1}}}}' END
+FROM generate_series(1, {{last}}) n, (SELECT gen_random_uuid() AS id) gen,
+  (SELECT array_agg(m) AS one FROM generate_series(1, {{last}} - 1) m) every
+"""
+CALLS = """
+INSERT INTO snaptide.error_call (error_id, call_no, target_schema, target_table, kind,
+  identity_columns, new_values)
+SELECT 1, n, 'public', 'orders', 'I', '{{id}}',
+  json_build_object('id', n::text, 'note', {note}) FROM generate_series(1, 10000) n
+"""
+PROCEDURES = f"""
+INSERT INTO snaptide.error_procedure (error_id, call_no, name, arguments, error,
+  ran_here)
+SELECT 1, n, 'p' || n, CASE WHEN n IN (15, 9500) THEN a.every ELSE '[]' END, {LONG},
+  false
+FROM generate_series(1, 10000) n, (
+  SELECT jsonb_agg(jsonb_build_object('type', 'text', 'value', {LONG})) AS every
+  FROM generate_series(1, 100)) a
+"""
+
+
+@contextmanager
+def said_to(site: Site) -> Iterator[list[str]]:
+    """The statements that a site is asked."""
+    said: list[str] = []
+
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        said.append(statement)
+
+    listen(site.engine, "before_cursor_execute", note)
+    try:
+        yield said
+    finally:
+        remove(site.engine, "before_cursor_execute", note)
 
 
 def small(page: str) -> str:
@@ -184,6 +227,59 @@ def test_many_calls_of_long_values_are_shown_in_parts(
     calls = deferred.show_error(sites["hq"], one.id).calls
     assert seen == [str(call.call_no) for call in calls]
     assert len(seen) == 11
+
+
+def test_ten_thousand_calls_and_as_many_that_wait(
+    sites: Directory, browser: Browser
+) -> None:
+    hq = sites["hq"]
+    link(sites, "orders", "id int PRIMARY KEY, note text")
+    run(hq, WAITING.format(last=10_002), CALLS.format(note=LONG))
+    with said_to(hq) as said:
+        page = small(browser.get("/sites/hq/errors/1"))
+    assert "<dd>10,000</dd>" in page
+    assert "and 9,951 more" in page
+    assert "More calls" in page
+    calls = [one for one in said if "error_call" in one and "count(" not in one]
+    assert len(calls) == 1
+    assert "LIMIT" in calls[0]
+    last = small(browser.get("/sites/hq/errors/10002"))
+    assert "and 9,951 more" in last
+
+
+def test_ten_thousand_procedures_between_ten_thousand_calls(
+    sites: Directory, browser: Browser
+) -> None:
+    hq = sites["hq"]
+    link(sites, "orders", "id int PRIMARY KEY, note text")
+    run(
+        hq,
+        WAITING.format(last=2),
+        CALLS.format(note="'short'"),
+        PROCEDURES,
+        "DELETE FROM snaptide.error_procedure WHERE call_no % 3 > 0 AND call_no < 9000",
+        "DELETE FROM snaptide.error_call c USING snaptide.error_procedure p"
+        " WHERE c.call_no = p.call_no",
+    )
+    with said_to(hq) as said:
+        found = deferred.show_error(hq, 1, limit=10)
+    called = [one for one in said if "error_procedure" in one and "count(" not in one]
+    assert ["LIMIT" in one for one in called] == [True]
+    assert [one.call_no for one in found.procedures] == [3, 6, 9]
+    assert (len(found.calls), found.next_after) == (7, 10)
+    after = 0
+    for _ in range(5):
+        page = small(browser.get(f"/sites/hq/errors/1?after={after}"))
+        assert f'name="after" value="{after}"' in page
+        seen = sorted(map(int, re.findall(r"<h2>Call (\d+):", page)))
+        [last] = re.findall(r"/errors/1\?after=(\d+)", page)
+        assert seen == [*range(after + 1, int(last) + 1)]
+        after = int(last)
+    # There, a transaction calls nothing but procedures.
+    page = small(browser.get("/sites/hq/errors/1?after=9499"))
+    assert "Call 9500: procedure <bdi>p9500</bdi>" in page
+    assert "more arguments are not shown" in page
+    assert 'name="after" value="9499"' in page
 
 
 @pytest.mark.parametrize(

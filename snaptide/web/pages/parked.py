@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import deferred
-from deferred import ErrorCall, ErrorProcedure, ErrorTransaction
+from deferred import Argument, ErrorCall, ErrorProcedure, ErrorTransaction
 from deferred.parked.image import Image
 from sites import Site
 from snaptide.web.errors import PageMissing
@@ -33,6 +33,8 @@ KINDS = {
 ROOM, ROOM_BELOW_PREVIEW = 42_000, 26_000
 #: The markup of a call and of a cell, which has a column's name in so many places.
 _OF_CALL, _OF_CELL, _NAMES = 800, 720, 5
+#: Bytes for procedures that are called, and for the arguments of one.
+_OF_PROCEDURES, _OF_ARGUMENTS = 8_000, 6_000
 #: So many of the transactions that wait are named.
 NAMED = 50
 
@@ -75,6 +77,14 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """A procedure that is called, with the arguments that the page has room for."""
+
+    procedure: ErrorProcedure
+    arguments: Listed[Argument]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """A call as a table."""
 
@@ -107,19 +117,41 @@ def about(visit: Visit, error: ErrorTransaction, room: int = ROOM) -> dict[str, 
     Parameters:
         room: bytes for its calls.
     """
-    sides = fitting(error.calls, room)
-    cut = len(sides) < len(error.calls)
+    sides, called, last = _page(error, room)
+    numbers = [one.call_no for one in error.calls]
+    numbers += [one.call_no for one in error.procedures]
     return {
         "site": visit.site.name,
         "error": error,
         "sides": sides,
-        "next_after": sides[-1].call.call_no if cut else error.next_after,
-        "procedures": listed(error.procedures, _of_procedure, room=8_000, markup=200),
+        "called": called,
+        "after": min(numbers, default=1) - 1,
+        "next_after": last,
         "before": _numbers(e.on for e in error.edges if e.waiting == error.id),
         "behind": _numbers(e.waiting for e in error.edges if e.on == error.id),
         "withdrawn": error.reason == "withdrawn",
         "command": command("errors", "show", visit.site.name, error.id),
     }
+
+
+def _page(
+    error: ErrorTransaction, room: int
+) -> tuple[Sequence[Side], Sequence[Called], int | None]:
+    """The calls that a page has room for, and the last of them if more follow."""
+    sides = fitting(error.calls, room)
+    every = [_called(one) for one in error.procedures]
+    called = listed(every, _of_procedure, room=_OF_PROCEDURES, markup=200).rows
+    cut = [sides[-1].call.call_no] if len(sides) < len(error.calls) else []
+    if len(called) < len(every):
+        cut.append(called[-1].procedure.call_no)
+    if not cut:
+        return sides, called, error.next_after
+    last = min(cut)
+    return (
+        [one for one in sides if one.call.call_no <= last],
+        [one for one in called if one.procedure.call_no <= last],
+        last,
+    )
 
 
 def fitting(calls: Sequence[ErrorCall], room: int) -> Sequence[Side]:
@@ -150,11 +182,23 @@ def _numbers(found: Iterable[int]) -> Listed[int]:
     return listed(sorted({*found}), lambda one: (one, one), at_once=NAMED, markup=60)
 
 
-def _of_procedure(one: ErrorProcedure) -> Iterable[object]:
-    yield from (one.name, one.error)
-    for argument in one.arguments:
+def _called(one: ErrorProcedure) -> Called:
+    given = one.arguments
+    fits = listed(
+        given, _of_argument, room=_OF_ARGUMENTS, at_once=len(given), markup=90
+    )
+    return Called(procedure=one, arguments=fits)
+
+
+def _of_argument(one: Argument) -> Iterable[object]:
+    return (one.value, one.type)
+
+
+def _of_procedure(one: Called) -> Iterable[object]:
+    yield from (one.procedure.name, one.procedure.error)
+    for argument in one.arguments.rows:
         # With the markup around it.
-        yield from (argument.value, argument.type, " " * 90)
+        yield from (*_of_argument(argument), " " * 90)
 
 
 def side(call: ErrorCall) -> Side:
