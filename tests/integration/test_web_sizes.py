@@ -247,6 +247,17 @@ def test_ten_thousand_calls_and_as_many_that_wait(
     assert "and 9,951 more" in last
 
 
+def test_the_preview_of_ten_thousand_calls(sites: Directory, browser: Browser) -> None:
+    hq = sites["hq"]
+    link(sites, "orders", "id int PRIMARY KEY, note text")
+    run(hq, WAITING.format(last=2), CALLS.format(note=LONG))
+    form = {"id": 1, "after": 0}
+    page = small(browser.send("/sites/hq/errors/1/preview", form).text)
+    assert "A retry would apply it" in page
+    shown = page.count("<caption>Call ")
+    assert f"{100 - shown} more rows of its first 100 calls are not shown." in page
+
+
 def test_ten_thousand_procedures_between_ten_thousand_calls(
     sites: Directory, browser: Browser
 ) -> None:
@@ -280,6 +291,27 @@ def test_ten_thousand_procedures_between_ten_thousand_calls(
     assert "Call 9500: procedure <bdi>p9500</bdi>" in page
     assert "more arguments are not shown" in page
     assert 'name="after" value="9499"' in page
+
+
+def test_giving_up_what_five_thousand_sites_have_sent(
+    sites: Directory, browser: Browser
+) -> None:
+    run(sites["hq"], PARKED.replace("n % 500", "n % 5000"))
+    form = {"which": "matching", "latest": 10_000}
+    asked = small(browser.send("/sites/hq/errors/give-up", form).text)
+    assert "Type 10000 to give them up" in asked
+    shown = asked.count("<li>2 of s")
+    assert f"{5_000 - shown:,} more sites are not shown." in asked
+
+
+def test_giving_up_what_ten_thousand_wait_for(
+    sites: Directory, browser: Browser
+) -> None:
+    run(sites["hq"], WAITING.format(last=10_002))
+    chosen = {"which": "chosen", "id": [1, 2]}
+    asked = small(browser.send("/sites/hq/errors/give-up", chosen).text)
+    assert "<li>2 of jfk</li>" in asked
+    assert "10,000 more wait for them" in asked
 
 
 @pytest.mark.parametrize(

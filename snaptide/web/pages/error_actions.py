@@ -12,11 +12,12 @@ from deferred.parked.retry import retry_alone
 from snaptide.errors import BadArgument
 from snaptide.web.action_log import noted
 from snaptide.web.errors import PageMissing
+from snaptide.web.listed import listed
 from snaptide.web.page import Action, Shown
 from snaptide.web.pages import parked
 from snaptide.web.pages.edits import edits_of, words_of
-from snaptide.web.pages.error_queue import Filter
-from snaptide.web.pages.previewed import previewed
+from snaptide.web.pages.error_queue import ROOM_OF_ORIGINS, Filter
+from snaptide.web.pages.previewed import MOST, previewed
 from snaptide.web.visit import Visit, command
 
 #: A command line names no more transactions than this.
@@ -27,11 +28,16 @@ def preview(visit: Visit) -> Shown:
     """Show what a retry would come to, with the values of the form."""
     site, number = visit.site, visit.number("id")
     edits, skip = edits_of(site, number, visit.form), _left_out(visit)
-    found = deferred.preview_error(site, number, edits, skip=skip)
+    found = deferred.preview_error(site, number, edits, skip=skip, limit=MOST)
     words = [*words_of(edits), *_words_of_left_out(skip)]
     again = command("errors", "retry", site.name, number, *words)
     rows, left_out = previewed(found)
-    more = {"preview": found, "rows": rows, "rows_left_out": left_out}
+    more = {
+        "preview": found,
+        "rows": rows,
+        "rows_left_out": left_out,
+        "previewed": MOST,
+    }
     return _transaction(visit, {**more, "retry_command": again})
 
 
@@ -96,14 +102,18 @@ def _asked(visit: Visit, numbers: Sequence[int], matching: bool) -> Shown:
     for number in numbers:
         if number not in errors:
             raise deferred.NoSuchError(f"There is no error transaction {number}.")
-    waiting = [e for e in errors.values() if set(e.waits_for) & set(numbers)]
+    chosen = {*numbers}
+    origins = Counter(errors[number].origin for number in numbers)
+    waiting = [e.id for e in errors.values() if not chosen.isdisjoint(e.waits_for)]
     words = _words(visit, numbers, matching)
     context = {
         "site": visit.site.name,
         "numbers": [] if matching else numbers,
         "count": len(numbers),
-        "origins": Counter(errors[number].origin for number in numbers),
-        "behind": [one.id for one in waiting if one.id not in numbers],
+        "origins": listed(
+            origins.most_common(), lambda one: one, room=ROOM_OF_ORIGINS, markup=20
+        ),
+        "behind": [number for number in waiting if number not in chosen],
         "which": visit.sent("which"),
         "filter": Filter.of(visit.form),
         "latest": visit.sent("latest"),

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from deferred import ErrorPreview, PreviewedRow
 from snaptide.web.listed import Listed, bytes_of, listed
 
+#: Rows of so many calls are looked at.
+MOST = 100
 #: Bytes for all rows, and the markup of one and of one of its columns.
 ROOM, _OF_ROW, OF_COLUMN = 18_000, 300, 260
 
