@@ -177,10 +177,19 @@ def get(connection: Connection, site: str, name: str) -> Group:
     return found
 
 
-def names(connection: Connection) -> list[str]:
-    """The groups that this site is a master of."""
+def names(
+    connection: Connection, *, limit: int | None = None, offset: int = 0
+) -> list[str]:
+    """The groups that this site is a master of, by name."""
     head = catalog.replication_group
-    return list(connection.scalars(select(head.c.name).order_by(head.c.name)))
+    wanted = select(head.c.name).order_by(head.c.name).limit(limit).offset(offset)
+    return list(connection.scalars(wanted))
+
+
+def count(connection: Connection) -> int:
+    """How many groups this site is a master of."""
+    counted = select(sa.func.count()).select_from(catalog.replication_group)
+    return connection.scalar(counted) or 0
 
 
 def group_of(connection: Connection, table: QualifiedName) -> str | None:

@@ -59,19 +59,30 @@ class GroupReport:
     paths: tuple[Path, ...]
 
 
-def list_groups(site: Site, *, settle: bool = True) -> list[Group]:
+def list_groups(
+    site: Site, *, settle: bool = True, limit: int | None = None, offset: int = 0
+) -> list[Group]:
     """The groups that a site is a master of, by name.
 
     Parameters:
         settle: end transactions that an interrupted command has left prepared there,
             if the definition site answers. Otherwise, nothing is written.
+        limit: at most so many; None is all of them.
+        offset: leave out so many before.
     """
     if settle:
         with suppress(SiteUnreachable):
             finish(site)
     with identity.initialised(site) as connection:
-        found = [groups.find(connection, name) for name in groups.names(connection)]
+        names = groups.names(connection, limit=limit, offset=offset)
+        found = [groups.find(connection, name) for name in names]
         return [group for group in found if group is not None]
+
+
+def count_groups(site: Site) -> int:
+    """How many groups a site is a master of."""
+    with identity.initialised(site) as connection:
+        return groups.count(connection)
 
 
 def masters_of_tables(site: Site, *, settle: bool = True) -> dict[QualifiedName, int]:

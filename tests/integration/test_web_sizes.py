@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy.event import listen, remove
 
 import deferred
+from groups import group as known_groups
 from sites import Directory, Site
 from snaptide.status import SiteStatus, status_of
 from snaptide.web.console import Console
@@ -312,6 +313,33 @@ def test_giving_up_what_ten_thousand_wait_for(
     asked = small(browser.send("/sites/hq/errors/give-up", chosen).text)
     assert "<li>2 of jfk</li>" in asked
     assert "10,000 more wait for them" in asked
+
+
+def test_ten_thousand_groups_of_masters(
+    sites: Directory, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, find = list[str](), known_groups.find
+
+    def noted(connection: Any, name: str) -> Any:
+        read.append(name)
+        return find(connection, name)
+
+    monkeypatch.setattr(known_groups, "find", noted)
+    run(
+        sites["hq"],
+        "INSERT INTO snaptide.replication_group (name, id, definition_site, version)"
+        f" SELECT to_char(n, 'FM00000') || {LONG}, gen_random_uuid(), 'hq', 1"
+        " FROM generate_series(1, 10000) n",
+    )
+    page, seen = "/sites/hq/replication-groups", list[str]()
+    for start in ("", "?from=9990"):
+        told = small(browser.get(f"{page}{start}"))
+        seen = re.findall(r"<bdi>(\d{5})", told)
+        first = int(start[6:] or 0) + 1
+        assert seen == [f"{n:05}" for n in range(first, first + len(seen))]
+        assert f"{first:,} to {first + len(seen) - 1:,} of 10,000" in told
+    assert seen[-1] == "10000"
+    assert len(read) == 60
 
 
 @pytest.mark.parametrize(

@@ -5,27 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import groups
 from groups import Group
-from snaptide.web.listed import listed, start_of
+from groups.show import count_groups
+from sites import Site
+from snaptide.web.listed import AT_ONCE, listed, start_of, whole
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit, command
 
 
 def read(visit: Visit) -> Mapping[str, Any]:
     """The groups as the site knows them; no other master is asked."""
-    found = visit.ask("groups", partial(groups.list_groups, settle=False))
+    start = start_of(visit)
+    count, found = visit.ask(("groups", start), partial(_found, start=start))
     return {
         "site": visit.site.name,
-        "found": listed(found, _texts, start=start_of(visit)),
+        "found": listed(found, _texts, start=start, total=count),
         "command": command("group", "list", visit.site.name),
     }
 
 
+def _found(site: Site, start: int) -> tuple[int, Sequence[Group]]:
+    some = groups.list_groups(site, settle=False, limit=AT_ONCE, offset=start)
+    return count_groups(site), some
+
+
 def _texts(one: Group) -> Sequence[object]:
     # Its name is shown, and stands in the address of its page.
-    name = [one.name] * 3
+    name = [one.name, *whole(quote(one.name, safe=""))]
     return (*name, one.definition_site, one.names, one.tables, one.status)
 
 
