@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from markupsafe import escape
 
+from sites.errors import SnaptideError
 from snaptide.web.errors import PageMissing
 from snaptide.web.rendering import LONGEST_IN_LIST, shown
 from snaptide.web.visit import Visit
@@ -20,6 +21,8 @@ AT_ONCE = 50
 ROOM = 50_000
 #: The markup of a row, without its values.
 MARKUP = 700
+#: Bytes for what sites say that cannot answer.
+ROOM_OF_PROBLEMS = 6_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,19 @@ def listed(
             break
         rows.append(row)
     return Listed(rows=rows, start=start, total=total)
+
+
+def problems_of(
+    found: Mapping[str, SnaptideError | None],
+) -> Listed[tuple[str, SnaptideError]]:
+    """What sites say that cannot answer; None is one that has answered."""
+    said = [(name, error) for name, error in found.items() if error is not None]
+
+    def texts(one: tuple[str, SnaptideError]) -> Iterable[object]:
+        name, error = one
+        return (name, error.message, error.code)
+
+    return listed(said, texts, room=ROOM_OF_PROBLEMS, markup=80)
 
 
 def bytes_of(value: object, longest: int = LONGEST_IN_LIST) -> int:

@@ -213,6 +213,19 @@ def test_many_snapshots_and_checks_leave_the_pages_small(
     assert re.search(r"1 to \d+ of 61", page)
 
 
+def test_ten_thousand_groups_that_were_not_compared(
+    sites: Directory, browser: Browser
+) -> None:
+    long = HOSTILE * 9
+    away = {f"g{n:05} {long}": long for n in range(10_000)}
+    rows = [differing(n, master=long, here=long) for n in range(100)]
+    number = save(sites, found("public.orders", *rows), away=away)
+    page = browser.get(f"/sites/jfk/checks/{number}")
+    assert len(page.encode()) < 80_000
+    shown = page.count("<dt>Not compared</dt>")
+    assert f"{10_000 - shown:,} more groups that were not compared" in page
+
+
 def test_hostile_and_long_values_are_text(sites: Directory, browser: Browser) -> None:
     long = HOSTILE * 200
     rows = [

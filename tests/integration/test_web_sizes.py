@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,16 @@ import pytest
 from sqlalchemy.event import listen, remove
 
 import deferred
+import groups
 from groups import group as known_groups
+from groups.relay.holds import QuietGroup
+from groups.show import show_master
 from sites import Directory, Site
+from sites.errors import SiteUnreachable
 from snaptide.status import SiteStatus, status_of
 from snaptide.web.console import Console
-from snaptide.web.questions import Answer
+from snaptide.web.pages import group as group_page
+from snaptide.web.questions import Answer, Questions
 from snaptide.web.rendering import within
 from tests.console import Browser, console
 from tests.linked_table import as_refresh, link, run
@@ -340,6 +346,37 @@ def test_ten_thousand_groups_of_masters(
         assert f"{first:,} to {first + len(seen) - 1:,} of 10,000" in told
     assert seen[-1] == "10000"
     assert len(read) == 60
+
+
+def test_a_group_that_ten_thousand_masters_hold_back(
+    sites: Directory, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hq = sites["hq"]
+    groups.create_group(hq, "g")
+    [group] = groups.list_groups(hq)
+    now = datetime.now(UTC)
+    quiet = QuietGroup(group_id=group.id, by="o", since=now, why='"<' * 400)
+    one = replace(show_master(hq, group, "hq"), quiet=quiet)
+    many = [replace(one, master=f"m{n}") for n in range(10_000)]
+    monkeypatch.setattr(group_page, "_masters", lambda _visit, _group: many)
+    page = small(browser.get("/sites/hq/replication-group?name=g"))
+    shown = page.count("The group has been quiet since")
+    assert f"{10_000 - shown:,} more masters that hold the group back" in page
+
+
+def test_ten_thousand_sites_that_are_away(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_answers(*_: object) -> dict[str, Answer[Any]]:
+        names = [f"site{n}" for n in range(10_000)]
+        error = SiteUnreachable('"<' * 400)
+        return {name: Answer(error=error) for name in names}
+
+    monkeypatch.setattr(Questions, "ask_all", none_answers)
+    for path in ("/errors", "/work", "/actions", "/history?table=orders&key=1"):
+        page = small(browser.get(path))
+        shown = page.count("<strong>site")
+        assert f"{10_000 - shown:,} more sites cannot answer, either." in page
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from snaptide.errors import BadArgument
 from snaptide.web.action_log import NotedAction, Place, actions_of, together
 from snaptide.web.errors import PageMissing
-from snaptide.web.listed import AT_ONCE, listed
+from snaptide.web.listed import AT_ONCE, listed, problems_of
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit, command
 
@@ -29,11 +29,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
     return {
         "found": found,
         "more": f"?{urlencode({'before': found.last})}" if found.last else "",
-        "problems": {
-            site: answer.error
-            for site, answer in answers.items()
-            if answer.error is not None
-        },
+        "problems": problems_of({n: one.error for n, one in answers.items()}),
         "command": command("user", "actions", *from_),
     }
 

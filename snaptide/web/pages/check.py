@@ -16,8 +16,8 @@ from snaptide.web.page import Page
 from snaptide.web.rendering import shown
 from snaptide.web.visit import Visit, command
 
-#: Bytes for the snapshots, and for the rows that differ.
-_OF_SNAPSHOTS, _OF_ROWS = 18_000, 45_000
+#: Bytes for the snapshots, for groups that were not compared, and for the rows.
+_OF_SNAPSHOTS, _OF_AWAY, _OF_ROWS = 18_000, 5_000, 40_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +93,9 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "check": report,
         "said": said_of(report),
         "chosen": chosen,
+        "away": listed(
+            [*report.away.items()], lambda one: one, room=_OF_AWAY, markup=90
+        ),
         "lines": listed(lines, _of_line, room=_OF_SNAPSHOTS),
         "rows": listed(rows, _of_row, start=start_of(visit), room=_OF_ROWS),
         "not_kept": differ - len(rows),

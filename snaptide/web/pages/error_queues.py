@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import deferred
 from deferred import ErrorTransaction
-from snaptide.web.listed import listed, start_of, whole
+from snaptide.web.listed import listed, problems_of, start_of, whole
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit
 
@@ -26,11 +26,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
     ]
     return {
         "queues": listed(found, _texts, start=start_of(visit)),
-        "problems": {
-            site: answer.error
-            for site, answer in answers.items()
-            if answer.error is not None
-        },
+        "problems": problems_of({n: one.error for n, one in answers.items()}),
     }
 
 

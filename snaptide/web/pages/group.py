@@ -20,8 +20,8 @@ from snaptide.web.page import Page
 from snaptide.web.rendering import shown
 from snaptide.web.visit import Visit, command
 
-#: Bytes for the masters, and for the rows that may differ.
-ROOM, ROOM_OF_ROWS = 24_000, 14_000
+#: Bytes for the masters, for why they are quiet, and for the rows that may differ.
+ROOM, ROOM_OF_QUIET, ROOM_OF_ROWS = 24_000, 6_000, 14_000
 #: The paths in letters are cut after so many characters.
 LONGEST = 6_000
 #: A drawing of more bytes is left out: nobody could follow its arrows.
@@ -37,6 +37,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
     group = visit.ask(("group", name), partial(find_group, name=name))
     masters = _masters(visit, group)
     different = [(one.master, row) for one in masters for row in one.different]
+    quiet = [(one.master, message(one.quiet)) for one in masters if one.quiet]
     return {
         "site": visit.site.name,
         "group": group,
@@ -44,7 +45,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "masters": listed(masters, partial(_of_master, group), room=ROOM),
         "sends": {one.master: sends(group, one) for one in masters},
         "received": {one.master: _received(one) for one in masters},
-        "quiet": [(one.master, message(one.quiet)) for one in masters if one.quiet],
+        "quiet": listed(quiet, lambda one: one, room=ROOM_OF_QUIET, markup=80),
         "different": listed(different, _of_rows, room=ROOM_OF_ROWS),
         "drawing": drawing(shown(group.name), group.names, group.paths),
         "letters": picture.text(group.names, group.paths),

@@ -18,7 +18,7 @@ from sites.errors import SiteUnreachable, SnaptideError
 from snaptide.asking import asking
 from snaptide.row_words import key_of, row_of, values, what
 from snaptide.web.errors import PageMissing
-from snaptide.web.listed import listed, start_of
+from snaptide.web.listed import listed, problems_of, start_of
 from snaptide.web.page import Page
 from snaptide.web.rendering import shown
 from snaptide.web.timeline import MOST as DRAWN
@@ -85,6 +85,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
     also = [(n, v) for n, v in visit.request.query_params.multi_items() if n != "from"]
     return {
         **found,
+        "problems": problems_of(found["problems"]),
         "wanted": wanted,
         "key": key,
         "late": told is None and not found["problem"] and bool(wanted.texts),

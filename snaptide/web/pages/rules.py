@@ -12,7 +12,7 @@ from masters.rules import list_rules
 from masters.rules.document import documents
 from sites import QualifiedName, Site, names
 from snaptide import rules_listed, toml
-from snaptide.web.listed import listed, start_of
+from snaptide.web.listed import listed, problems_of, start_of
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit, command
 
@@ -51,7 +51,7 @@ def _checked(visit: Visit, wanted: QualifiedName | None) -> Mapping[str, Any]:
     found = [one for one in answer.value or () if wanted in (None, one.table)]
     return {
         "findings": listed(found, cells, room=ROOM_OF_FINDINGS),
-        "problem": answer.error,
+        "problems": problems_of({visit.site.name: answer.error}),
     }
 
 

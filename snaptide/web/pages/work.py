@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from snaptide.web.listed import listed, start_of
+from snaptide.web.listed import listed, problems_of, start_of
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit, command
 from snaptide.work import Asked, Blocked, Run, Work, work_at
@@ -41,7 +41,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
             total=sum(one.all_asked for one in found.values()),
         ),
         "blocked": listed(blocked, _of_blocked, room=ROOM),
-        "problems": {n: one.error for n, one in answers.items() if one.error},
+        "problems": problems_of({n: one.error for n, one in answers.items()}),
         "worker": command("worker"),
         "beat": command("beat"),
         "command": command("status"),
