@@ -107,6 +107,10 @@ class Directory(Mapping[str, "Site"]):
                 f"No site {name!r} is configured (known: {known}).", site=name
             ) from None
 
+    def __contains__(self, name: object) -> bool:
+        # That of a Mapping expects a KeyError of the above.
+        return name in self._sites
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._sites)
 

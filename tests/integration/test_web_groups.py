@@ -89,6 +89,13 @@ def test_masters_and_the_paths_between_them(
     assert f"snaptide group paths hq {GROUP}" in page
 
 
+def test_a_master_that_is_not_configured(masters: Directory, tmp_path: Path) -> None:
+    with Directory({name: masters[name].url for name in ("hq", "lax")}) as known:
+        assert "bos" not in known
+        page = Browser(console(known, tmp_path)).get(PAGE)
+    assert "No site &#39;bos&#39; is configured." in page
+
+
 def test_a_quiet_group_says_why(masters: Directory, browser: Browser) -> None:
     groups.quiet_group(masters["hq"], GROUP, "lax")
     assert "The group has been quiet since" in browser.get(PAGE)
