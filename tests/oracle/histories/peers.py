@@ -15,7 +15,7 @@ from random import Random
 
 import deferred
 import groups
-from deferred.errors import NoSuchError, PushInterrupted
+from deferred.errors import BadSkip, NoSuchError, PushInterrupted
 from deferred.pushing.push import destinations
 from groups.differences import differences
 from groups.errors import CannotDrain
@@ -49,6 +49,7 @@ SHAPES = frozenset(
                 "retried",
                 "retried in vain",
                 "edited",
+                "left out",
                 "deleted",
                 "swapped names",
                 "statement on a partition",
@@ -66,7 +67,13 @@ SHAPES = frozenset(
     }
 )
 #: About a parked transaction. What stands here often happens often.
-DECISIONS = ("", "retry", "retry", "retry", "edit", "edit", "edit", "delete")
+DECISIONS = (
+    "",
+    *("retry", "retry", "retry"),
+    *("edit", "edit", "edit"),
+    *("leave out", "leave out"),
+    "delete",
+)
 #: A row by its table and key.
 _Key = tuple[str, str]
 
@@ -325,7 +332,8 @@ class PeersWorld:
         met.add("masters: parked")
         what = pen.chance.choice(DECISIONS)
         # Who gives up a call has all rows listed, and nothing more is to be seen.
-        if error.procedures and what in ("edit", "delete") and not self._gives_up:
+        gives_up = what in ("edit", "delete") and not self._gives_up
+        if error.procedures and (gives_up or what == "leave out"):
             what = "retry"
         if not what:
             return
@@ -334,11 +342,24 @@ class PeersWorld:
             deferred.delete_errors(self.sites[name], [number])
             met.add("masters: deleted")
             return
+        if what == "leave out":
+            with suppress(BadSkip):  # it has no other call to apply
+                self._leave_out(name, error, pen)
+            return
         edits = _edits(calls, pen) if what == "edit" else []
         [report] = deferred.retry_errors(self.sites[name], [number], edits=edits)
         self.story.tell(f"  {report}")
         done = "edited" if edits else "retried"
         met.add(f"masters: {done if report.applied else 'retried in vain'}")
+
+    def _leave_out(self, name: str, error: deferred.ErrorTransaction, pen: Pen) -> None:
+        """Retry without one of the calls, which stays parked."""
+        call = pen.chance.choice(error.calls).call_no
+        self.story.tell(f"  without call {call}")
+        [report] = deferred.retry_errors(self.sites[name], [error.id], skip=[call])
+        self.story.tell(f"  {report}")
+        done = "left out" if report.applied else "retried in vain"
+        self.met[pen.history].add(f"masters: {done}")
 
     def _judge(self) -> PeersJudge:
         return PeersJudge(
