@@ -1,6 +1,7 @@
 """A site, a master or Spark dies in the middle of a check."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -58,6 +59,33 @@ def url(site: Site) -> str:
     return found.render_as_string(hide_password=False)
 
 
+@contextmanager
+def killed_at(server: PostgresServer, module: Any, name: str) -> Iterator[None]:
+    """Within the block, the server dies before each call of a function."""
+    honest = getattr(module, name)
+
+    def killing(*arguments: Any, **options: Any) -> Any:
+        server.kill()
+        return honest(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, name, killing)
+        yield
+
+
+#: What would hold back a vacuum, or another's lock.
+IDLE = """
+SELECT query FROM pg_stat_activity WHERE datname = current_database()
+AND pid <> pg_backend_pid() AND (xact_start IS NOT NULL OR backend_xmin IS NOT NULL)
+AND backend_type = 'client backend'
+"""
+
+
+def assert_nothing_open(sites: Directory) -> None:
+    for site in sites.values():
+        assert run(site, IDLE) == []
+
+
 @pytest.mark.parametrize("dies", ["hq", "jfk"])
 @pytest.mark.parametrize(
     ("module", "name", "large"),
@@ -79,35 +107,20 @@ def test_a_server_dies(
 ) -> None:
     sites = with_own(make_sites, own_server, dies)
     config = str(write_settings(sites))
-    honest = getattr(module, name)
-
-    def killing(*arguments: Any, **options: Any) -> Any:
-        own_server.kill()
-        return honest(*arguments, **options)
-
     if large:
         monkeypatch.setattr("snapshots.comparison.SMALL_WINDOW", 0)
         monkeypatch.setattr("snapshots.comparison.ALWAYS_FEW", 0)
-    with monkeypatch.context() as patched:
-        patched.setattr(module, name, killing)
+    with killed_at(own_server, module, name):
         with pytest.raises(SiteUnreachable, match=f"Site {dies} stopped answering"):
             snapshots.check(sites["jfk"])
         own_server.start()
         done = CliRunner().invoke(app, ["--config", config, "check", "jfk"])
     assert (done.exit_code, "SNP-" in done.stderr) == (4, True)
     own_server.start()
-    for site in sites.values():
-        assert run(site, IDLE) == []
+    assert_nothing_open(sites)
     assert snapshots.check(sites["jfk"]).unexplained == 1
     sites.close()
 
-
-#: What would hold back a vacuum, or another's lock.
-IDLE = """
-SELECT query FROM pg_stat_activity WHERE datname = current_database()
-AND pid <> pg_backend_pid() AND (xact_start IS NOT NULL OR backend_xmin IS NOT NULL)
-AND backend_type = 'client backend'
-"""
 
 _PROGRAM = """
 import signal
@@ -139,5 +152,4 @@ def test_spark_dies(sites: Directory) -> None:
     done = ended(_PROGRAM, sites)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["SNP-280", "1"]
-    for site in sites.values():
-        assert run(site, IDLE) == []
+    assert_nothing_open(sites)

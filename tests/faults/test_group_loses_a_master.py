@@ -10,8 +10,12 @@ from groups.rectify import mend, send
 from sites import Directory
 from sites.errors import SiteUnreachable
 from snaptide.embedded import PostgresServer
-from tests.faults.test_check_killed import IDLE, Make, beside
-from tests.faults.test_rectify_loses_a_site import killing
+from tests.faults.test_check_killed import (
+    Make,
+    assert_nothing_open,
+    beside,
+    killed_at,
+)
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
 from tests.linked_table import run
 from tests.three_masters import unseen
@@ -42,19 +46,18 @@ def masters_with_own(make_sites: Make, server: PostgresServer, name: str) -> Dir
 def test_in_a_check(
     make_sites: Make,
     own_server: PostgresServer,
-    monkeypatch: pytest.MonkeyPatch,
     dies: str,
     module: Any,
     name: str,
 ) -> None:
     sites = masters_with_own(make_sites, own_server, dies)
-    with monkeypatch.context() as patched:
-        patched.setattr(module, name, killing(own_server, getattr(module, name)))
-        with pytest.raises(SiteUnreachable, match=f"Site {dies} stopped answering"):
-            groups.check(sites["hq"], GROUP)
+    with (
+        killed_at(own_server, module, name),
+        pytest.raises(SiteUnreachable, match=f"Site {dies} stopped answering"),
+    ):
+        groups.check(sites["hq"], GROUP)
     own_server.start()
-    for site in sites.values():
-        assert run(site, IDLE) == []
+    assert_nothing_open(sites)
     assert groups.check(sites["hq"], GROUP).unexplained == 2
     sites.close()
 
@@ -67,19 +70,18 @@ def test_in_a_check(
 def test_in_rectify(
     make_sites: Make,
     own_server: PostgresServer,
-    monkeypatch: pytest.MonkeyPatch,
     dies: str,
     module: Any,
     name: str,
 ) -> None:
     sites = masters_with_own(make_sites, own_server, dies)
-    with monkeypatch.context() as patched:
-        patched.setattr(module, name, killing(own_server, getattr(module, name)))
-        with pytest.raises(SiteUnreachable, match=f"Site {dies} "):
-            groups.rectify(sites["hq"], GROUP, reference="hq", targets="lax")
+    with (
+        killed_at(own_server, module, name),
+        pytest.raises(SiteUnreachable, match=f"Site {dies} "),
+    ):
+        groups.rectify(sites["hq"], GROUP, reference="hq", targets="lax")
     own_server.start()
-    for site in sites.values():
-        assert run(site, IDLE) == []
+    assert_nothing_open(sites)
     report = groups.rectify(sites["hq"], GROUP, reference="hq")
     assert report.unexplained == 0
     push_all(sites)

@@ -1,6 +1,5 @@
 """A site or its master dies in the middle of rectify, which says which one it was."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,21 +8,16 @@ import snapshots
 from sites.errors import SiteUnreachable
 from snapshots.rectify import found, mend
 from snaptide.embedded import PostgresServer
-from tests.faults.test_check_killed import IDLE, Make, with_own
+from tests.faults.test_check_killed import (
+    Make,
+    assert_nothing_open,
+    killed_at,
+    with_own,
+)
 from tests.linked_table import run
 from tests.stories import settle
 
 pytestmark = pytest.mark.usefixtures("spark")
-
-
-def killing(server: PostgresServer, honest: Callable[..., Any]) -> Any:
-    """The same function, before whose call the server dies."""
-
-    def called(*arguments: Any, **options: Any) -> Any:
-        server.kill()
-        return honest(*arguments, **options)
-
-    return called
 
 
 @pytest.mark.parametrize("dies", ["hq", "jfk"])
@@ -39,20 +33,19 @@ def killing(server: PostgresServer, honest: Callable[..., Any]) -> Any:
 def test_a_server_dies(
     make_sites: Make,
     own_server: PostgresServer,
-    monkeypatch: pytest.MonkeyPatch,
     dies: str,
     reference: str,
     module: Any,
     name: str,
 ) -> None:
     sites = with_own(make_sites, own_server, dies)
-    with monkeypatch.context() as patched:
-        patched.setattr(module, name, killing(own_server, getattr(module, name)))
-        with pytest.raises(SiteUnreachable, match=f"Site {dies} "):
-            snapshots.rectify(sites["jfk"], reference=reference)
+    with (
+        killed_at(own_server, module, name),
+        pytest.raises(SiteUnreachable, match=f"Site {dies} "),
+    ):
+        snapshots.rectify(sites["jfk"], reference=reference)
     own_server.start()
-    for site in sites.values():
-        assert run(site, IDLE) == []
+    assert_nothing_open(sites)
     assert snapshots.rectify(sites["jfk"], reference=reference).unexplained == 0
     settle(sites["jfk"])
     assert snapshots.check(sites["jfk"]).equal
