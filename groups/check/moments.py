@@ -21,13 +21,12 @@ from groups import group as groups
 from groups import table_queue
 from groups.errors import CheckDisturbed
 from groups.group import Group, Master, TargetType
-from sites import QualifiedName, Site, identity, position
+from sites import QualifiedName, Site, identity, lost, position
 from sites.catalog import SCHEMA
 from sites.errors import SiteUnreachable
 from sites.identity import Identity
 from sites.site import autocommit
 from snapshots import moments
-from snapshots.check import lost
 from snapshots.side import Side
 
 #: A place in the batches of a sender: batch and order number.

@@ -17,12 +17,11 @@ from groups.group import Group, Status
 from groups.rectify import mend, planning
 from groups.rectify.planning import Wanted
 from groups.rectify.report import GroupRectifyReport, RectifyExtra
-from sites import QualifiedName, Site, extras, identity
+from sites import QualifiedName, Site, extras, identity, lost
 from sites.names import numbered
 from sites.progress import Progress
 from sites.table import describe
 from snapshots import keys
-from snapshots.check import lost
 from snapshots.keys import Keys
 from snapshots.rectify.choose import choice
 from snapshots.rectify.report import Missing

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from deferred.batches import reconcile
-from sites import position
+from sites import lost, position
 from sites.identity import Identity
 from sites.peers import Pair
 from sites.site import Site, autocommit
 from snapshots import enrolment, moments, moved, refresh_group, snapshot, window
-from snapshots.check import lost
 from snapshots.errors import PositionMoved
 from snapshots.refresh_group import RefreshGroup
 from snapshots.side import Side, Sides

@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from deferred.errors import BadOption
-from sites import extras
+from sites import extras, lost
 from sites.names import parse
 from sites.progress import Progress
 from sites.site import Site
 from snapshots import keys
-from snapshots.check import lost, saved
 from snapshots.check import run as check_run
+from snapshots.check import saved
 from snapshots.check.report import Reason
 from snapshots.keys import Keys
 from snapshots.rectify import mend, planning

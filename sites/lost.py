@@ -1,4 +1,4 @@
-"""Names the site that went away while something was compared or mended.
+"""Names the site that went away while work at several sites was going on.
 
 What fails then is a statement, Spark or a push: none of them knows which site it was.
 """
