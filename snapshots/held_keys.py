@@ -19,8 +19,10 @@ from snapshots import refresh_group, snapshot
 from snapshots.errors import UnknownSnapshot
 from snapshots.snapshot import Snapshot
 
-#: Stands between the reason of a row and what is known besides (`snapshots.merge`).
-_BETWEEN = ": "
+#: Why a refresh left a row alone: a user has it, or the site refuses it.
+HELD, REFUSED = "held", "refused"
+#: Stands between this and what is known besides: what holds it, what the site says.
+BETWEEN = ": "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +129,8 @@ def _rows(
 def _keys(member: Snapshot) -> Subquery:
     """Each key once for each reason."""
     extra = member.extra()
-    by = func.split_part(extra.c.reason, _BETWEEN, 1)
-    more = func.substr(extra.c.reason, func.length(by) + len(_BETWEEN) + 1)
+    by = func.split_part(extra.c.reason, BETWEEN, 1)
+    more = func.substr(extra.c.reason, func.length(by) + len(BETWEEN) + 1)
     return (
         select(
             by.label("by"),

@@ -48,6 +48,7 @@ from snapshots import (
     writing,
 )
 from snapshots.errors import CannotMerge
+from snapshots.held_keys import BETWEEN, HELD, REFUSED
 from snapshots.policy import Leaving
 from snapshots.refresh_group import RefreshGroup
 from snapshots.refresh_notes import Done
@@ -308,7 +309,8 @@ def _keep_held(connection: Connection, changes: Work) -> None:
     """Have the next refresh look again at the rows that this one held back."""
     extra, names = changes.member.snapshot.extra(), changes.member.snapshot.key_names
     reason: ColumnElement[str] = func.coalesce(
-        "refused: " + changes.table.c.why, "held: " + changes.table.c.by
+        f"{REFUSED}{BETWEEN}" + changes.table.c.why,
+        f"{HELD}{BETWEEN}" + changes.table.c.by,
     )
     if changes.member.snapshot.leaving == Leaving.FREEZE:
         reason = case((changes.table.c.leaves, frozen.REASON), else_=reason)

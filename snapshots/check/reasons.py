@@ -23,14 +23,11 @@ from sites.staged import selected
 from snapshots import frozen, keys, window
 from snapshots.check.moments import Moments
 from snapshots.check.report import ERROR, Kind, Reason
+from snapshots.held_keys import BETWEEN, HELD, REFUSED
 from snapshots.window import FAST, Member
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-#: How an extra key begins whose row the site refuses, and how one that was left alone
-#: (`snapshots.merge`); the latter says nothing more if an earlier version wrote it.
-_REFUSED, _HELD = "refused: ", "held"
 
 #: The reason of an extra key that `snapshots.rectify` has asked a refresh to read. It
 #: explains nothing: the row has come apart, and is not mended yet.
@@ -100,9 +97,9 @@ def _explained(facts: _Facts, number: int, kind: Kind) -> Explained:
 
 
 def _refused(extra: Sequence[str]) -> Explained | None:
-    for why in extra:
-        if why.startswith(_REFUSED):
-            return Explained(Reason.REFUSED, why.removeprefix(_REFUSED))
+    for by, _, why in (one.partition(BETWEEN) for one in extra):
+        if by == REFUSED:
+            return Explained(Reason.REFUSED, why)
     return None
 
 
@@ -119,12 +116,13 @@ def _by_call(facts: _Facts, number: int, calls: Sequence[Call]) -> Explained | N
 
 def _held(extra: Sequence[str], *, leaves: bool) -> Explained | None:
     """A row that was left alone, with what held it."""
-    why = next((one for one in extra if one.startswith(_HELD)), None)
-    if why is None:
-        return Explained(Reason.LEAVING) if frozen.REASON in extra else None
-    detail = why.removeprefix(_HELD).removeprefix(": ") or None
     leaving = leaves or frozen.REASON in extra
-    return Explained(Reason.LEAVING if leaving else Reason.HELD_BACK, detail)
+    for by, _, why in (one.partition(BETWEEN) for one in extra):
+        if by == HELD:
+            # An earlier version has not noted what held it.
+            reason = Reason.LEAVING if leaving else Reason.HELD_BACK
+            return Explained(reason, why or None)
+    return Explained(Reason.LEAVING) if frozen.REASON in extra else None
 
 
 def _facts(held: Moments, member: Member, found: pa.Table) -> _Facts:
