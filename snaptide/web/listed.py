@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from urllib.parse import quote
 
 from markupsafe import escape
 
@@ -109,6 +110,11 @@ def whole(text: str) -> Iterator[str]:
     """A text that a page shows without a cut, in pieces that `listed` counts."""
     for at in range(0, len(text), LONGEST_IN_LIST):
         yield text[at : at + LONGEST_IN_LIST]
+
+
+def in_address(name: str) -> Iterator[str]:
+    """A name as it stands in an address, in pieces that `listed` counts."""
+    return whole(quote(name, safe=""))
 
 
 def start_of(visit: Visit, name: str = "from") -> int:

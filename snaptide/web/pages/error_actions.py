@@ -148,17 +148,23 @@ def _matching(visit: Visit) -> list[int]:
 
 
 def _chosen(visit: Visit) -> list[int]:
-    given = [str(value) for value in visit.form.getlist("id")]
-    if not given or not all(one.isdecimal() and int(one) < 2**63 for one in given):
-        raise BadArgument("Choose at least one transaction.")
-    return [int(one) for one in dict.fromkeys(given)]
+    wrong = "Choose at least one transaction."
+    found = _numbers(visit, "id", wrong=wrong)
+    if not found:
+        raise BadArgument(wrong)
+    return found
 
 
 def _left_out(visit: Visit) -> list[int]:
     """The numbers of the calls that the form leaves out."""
-    given = [str(value) for value in visit.form.getlist("skip")]
+    return _numbers(visit, "skip", wrong="The form leaves out what is no call.")
+
+
+def _numbers(visit: Visit, name: str, *, wrong: str) -> list[int]:
+    """The numbers that a form sends under a name, each once."""
+    given = [str(value) for value in visit.form.getlist(name)]
     if not all(one.isdecimal() and int(one) < 2**63 for one in given):
-        raise BadArgument("The form leaves out what is no call.")
+        raise BadArgument(wrong)
     return [int(one) for one in dict.fromkeys(given)]
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote
 
 import deferred
 from deferred import ErrorTransaction
-from snaptide.web.listed import listed, problems_of, start_of, whole
+from snaptide.web.listed import in_address, listed, problems_of, start_of
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit
 
@@ -48,7 +47,7 @@ def _counted(errors: list[ErrorTransaction]) -> list[Mapping[str, Any]]:
 def _texts(found: tuple[str, Mapping[str, Any]]) -> Iterable[object]:
     site, one = found
     # The origin is shown, and stands in an address.
-    return (site, site, one["origin"], *whole(quote(one["origin"], safe="")))
+    return (site, site, one["origin"], *in_address(one["origin"]))
 
 
 PAGE = Page(path="/errors", template="error_queues.html", read=read)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 import groups
 from groups import Group
 from groups.show import count_groups
 from sites import Site
-from snaptide.web.listed import AT_ONCE, listed, start_of, whole
+from snaptide.web.listed import AT_ONCE, in_address, listed, start_of
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit, command
 
@@ -34,7 +33,7 @@ def _found(site: Site, start: int) -> tuple[int, Sequence[Group]]:
 
 def _texts(one: Group) -> Sequence[object]:
     # Its name is shown, and stands in the address of its page.
-    name = [one.name, *whole(quote(one.name, safe=""))]
+    name = [one.name, *in_address(one.name)]
     return (*name, one.definition_site, one.names, one.tables, one.status)
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from snaptide.doctor.finding import Severity
 from snaptide.status import SiteStatus
 from snaptide.units import duration
-from snaptide.web.listed import listed, start_of, whole
+from snaptide.web.listed import in_address, listed, start_of
 from snaptide.web.page import Page
 from snaptide.web.questions import Answer
 from snaptide.web.rendering import within
@@ -162,12 +161,8 @@ def _texts(line: Line) -> Iterable[object]:
         if wanted:
             yield from (line.site, line.site, " " * OF_LINK)
     for group in line.groups:
-        yield from (line.site, line.site, *_whole(group.name) * 2)
+        yield from (line.site, line.site, *[*in_address(group.name)] * 2)
         yield from (within(group.name, ROOM_OF_NAME), group.said, " " * OF_GROUP)
-
-
-def _whole(name: str) -> list[str]:
-    return [*whole(quote(name, safe=""))]
 
 
 PAGE = Page(path="/", template="overview.html", read=read)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 from deferred import Backlog
 from sites.errors import SiteUnreachable
 from snaptide.doctor import Finding
 from snaptide.status import GroupStatus, ScheduleStatus, status_of
-from snaptide.web.listed import listed, start_of, whole
+from snaptide.web.listed import in_address, listed, start_of
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit, command
 
@@ -46,7 +45,7 @@ def _of_queue(one: Backlog) -> Iterable[object]:
 
 
 def _of_group(one: GroupStatus) -> Iterable[object]:
-    return (one.name, *whole(quote(one.name, safe="")), one.master, one.last_error)
+    return (one.name, *in_address(one.name), one.master, one.last_error)
 
 
 def _of_schedule(one: ScheduleStatus) -> Iterable[object]:
