@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from sqlalchemy import text
 
 from benchmarks.setting import COLUMNS, NAMES, ROW
-from sites import Directory, Site, transport
+from sites import Directory, Site
+from sites.transfer import transport
 
 _IMAGES = (
     "COPY (SELECT c.id AS changed, b.* FROM changed c LEFT JOIN bare b USING (id))"

@@ -18,11 +18,13 @@ import snapshots
 from benchmarks import memory
 from benchmarks.pairs import Against, Result, Side, alternate, compared
 from benchmarks.setting import create_orders, directory, tidy
-from sites import Directory, Site, ranges
+from sites import Directory, Site
+from sites.conditions import ranges
 from sites.configured import Configuration, configure
-from sites.transport import literal_text
-from snapshots import CheckReport, buckets, images
+from sites.transfer.transport import literal_text
+from snapshots import CheckReport
 from snapshots.check import moments
+from snapshots.differences import buckets, images
 
 #: Rows that a site has otherwise than its master, scattered over the table.
 SCATTERED = 100

@@ -9,8 +9,9 @@ import masters
 import snapshots
 from benchmarks.pairs import Result, Side, compared, seconds
 from benchmarks.setting import COLUMNS, create_orders, directory, tidy
-from sites import Directory, QualifiedName, transport
-from sites.table import describe
+from sites import Directory, QualifiedName
+from sites.tables.table import describe
+from sites.transfer import transport
 
 ORDERS = QualifiedName("public", "orders")
 

@@ -11,8 +11,9 @@ from sqlalchemy import text
 from benchmarks.pairs import Result, compared
 from benchmarks.setting import directory
 from masters.numbers import ledger
-from sites import Site, identity
+from sites import Site
 from sites.names import QualifiedName
+from sites.sessions import identity
 
 #: Sessions that draw, seconds of a round, and rounds of each kind.
 SESSIONS, SECONDS, ROUNDS = 2, 4.0, 5

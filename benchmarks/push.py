@@ -14,7 +14,7 @@ from benchmarks.pairs import Against, Result, Side, alternate
 from benchmarks.setting import ROW, create_orders, directory, tidy
 from deferred.queues import define
 from sites import Directory, QualifiedName
-from sites.table import describe
+from sites.tables.table import describe
 
 #: Transactions of one row each, and the rows that they are about.
 SMALL, KEYS = 20_000, 5_000

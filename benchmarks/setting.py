@@ -10,9 +10,10 @@ from pathlib import Path
 
 from sqlalchemy import Connection, text
 
-from sites import Directory, Site, identity
+from sites import Directory, Site
 from sites.catalog import site_identity
 from sites.configured import Configuration, configure
+from sites.sessions import identity
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 

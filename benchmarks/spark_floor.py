@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from snapshots import difference
+from snapshots.differences import difference
 
 
 class Floor:

@@ -18,7 +18,7 @@ from benchmarks.pairs import Result, compared
 from benchmarks.setting import create_orders, directory, slow_down
 from deferred.queues import define
 from sites import Directory, Site, names
-from sites.table import describe
+from sites.tables.table import describe
 
 #: Clients that write at once.
 CLIENTS = 8

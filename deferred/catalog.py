@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from sites.catalog import metadata
-from sites.types import PgSnapshot, Xid8
+from sites.transfer.types import PgSnapshot, Xid8
 
 #: Numbers calls and transactions. CACHE is 1: with more, sessions would draw
 #: numbers in advance, and later transactions could get lower numbers than earlier ones.

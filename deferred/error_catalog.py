@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from sites.catalog import metadata
-from sites.encodings import AllText, AllTextBinary
+from sites.transfer.encodings import AllText, AllTextBinary
 
 #: The reason of a transaction that its own site took out of its queue.
 WITHDRAWN = "withdrawn"

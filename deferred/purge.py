@@ -17,7 +17,8 @@ from deferred.catalog import deferred_transaction, delivery, destination, proced
 from deferred.catalog import queue as queue_catalog
 from deferred.queues.queue import Queue, call_numbers, list_queues, undelivered_calls
 from deferred.queues.refresh_coverage import beyond, waiting_since_before
-from sites import Site, faults, identity
+from sites import Site, faults
+from sites.sessions import identity
 
 #: Delivered calls are kept this long, so that a master that is restored from
 #: yesterday's backup gets them again.

@@ -19,9 +19,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from deferred.catalog import beat, schedule
 from deferred.schedules import EVERYTHING
 from sites import Site
-from sites.activity import running
 from sites.catalog import activity
 from sites.errors import SnaptideError
+from sites.sessions.activity import running
 
 #: How long a run may be due, or beat not look, before it counts as late. Beat leaves a
 #: failing site alone for up to 15 s, and a worker may have to finish other work.

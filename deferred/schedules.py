@@ -19,9 +19,10 @@ from deferred.catalog import schedule as catalog
 from deferred.errors import BadOption
 from deferred.interval import BadInterval, check_interval, next_time, seconds_of
 from deferred.options import OF_WORK
-from sites import Site, identity
+from sites import Site
 from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
+from sites.sessions import identity
 
 #: Subject of runs for a site as a whole: its purge, a push to all destinations.
 EVERYTHING = "*"

@@ -17,9 +17,10 @@ from deferred.options import PurgeOptions, PushOptions
 from deferred.pushing.push import PushReport, destinations
 from deferred.queues import backlog
 from masters.analysis import records
-from sites import activity, configured
+from sites import configured
 from sites.errors import SiteUnreachable, SnaptideError, in_one_line
-from sites.site import autocommit
+from sites.sessions import activity
+from sites.sessions.site import autocommit
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,9 @@ from groups.relay.arrivals import forget
 from groups.shape import carried
 from masters import group_parts, group_schema
 from masters.apply.unchecked import set_unchecked
-from sites import QualifiedName, roles
-from sites.table import describe
+from sites import QualifiedName
+from sites.tables import roles
+from sites.tables.table import describe
 
 
 def arrange(connection: Connection, here: str, group: Group) -> None:

@@ -20,7 +20,7 @@ from deferred.queues.queue import Queue, delivery_of, undelivered_procedures
 from deferred.row_history.events import Wanted
 from groups import table_queue
 from sites import QualifiedName
-from sites.table import Table, describe
+from sites.tables.table import Table, describe
 
 
 def on_its_way(

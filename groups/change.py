@@ -17,7 +17,9 @@ from groups.errors import GroupBusy, GroupChanging, NotDefinitionSite
 from groups.everywhere import Decision, at_all, exclusively
 from groups.group import Group, TargetType
 from groups.unfinished import end_prepared, finish
-from sites import QualifiedName, Site, identity, locks
+from sites import QualifiedName, Site
+from sites.sessions import identity
+from sites.tables import locks
 
 #: The open connections to the masters that take part.
 Connections = Mapping[str, Connection]

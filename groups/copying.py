@@ -1,7 +1,8 @@
 """Copies the rows of a group's tables, as they are at one moment, to a new master.
 
-Spark copies ranges in parallel (`snapshots.parallel_copy`), each in a transaction of
-its own: a copy that breaks off leaves rows, which are deleted before the next attempt.
+Spark copies ranges in parallel (`snapshots.differences.parallel_copy`), each in a
+transaction of its own: a copy that breaks off leaves rows, which are deleted before the
+next attempt.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from sqlalchemy import Connection, func, select
 
 from groups import shape
 from groups.group import Group
-from sites import QualifiedName, Site, faults, ranges, triggered
+from sites import QualifiedName, Site, faults
+from sites.conditions import ranges
+from sites.conditions.ranges import Range
 from sites.progress import Progress
-from sites.ranges import Range
-from sites.table import Table, describe
-from sites.transport import analyze, copy_in, literal_text
-from sites.users_triggers import silenced
-from sites.write import parents_first
-from snapshots import parallel_copy
+from sites.tables.table import Table, describe
+from sites.tables.users_triggers import silenced
+from sites.transfer.transport import analyze, copy_in, literal_text
+from sites.writing import triggered
+from sites.writing.write import parents_first
+from snapshots.differences import parallel_copy
 
 if TYPE_CHECKING:
     from snapshots.spark.load import CopyJob

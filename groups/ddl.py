@@ -14,9 +14,9 @@ from groups.everywhere import can_prepare
 from groups.group import Group, Status, changed
 from masters import group_parts
 from sites import Site
-from sites.table import describe
-from sites.transport import raw
-from sites.triggered import users_search_path
+from sites.tables.table import describe
+from sites.transfer.transport import raw
+from sites.writing.triggered import users_search_path
 
 
 def execute_ddl(home: Site, name: str, statements: str) -> Group:

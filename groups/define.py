@@ -29,8 +29,9 @@ from groups.errors import (
 from groups.group import Group, Master, Status, TableAdded, TargetType, changed
 from groups.relay import ledger
 from groups.unfinished import finish
-from sites import Site, identity, names
-from sites.users_triggers import firing_names
+from sites import Site, names
+from sites.sessions import identity
+from sites.tables.users_triggers import firing_names
 
 
 def create_group(home: Site, name: str) -> Group:

@@ -24,10 +24,11 @@ from deferred.parked import differing
 from deferred.parked.differing import Differing
 from groups import group as groups
 from groups.group import Group, TargetType
-from sites import QualifiedName, Site, identity
+from sites import QualifiedName, Site
 from sites.errors import SnaptideError
-from sites.table import Table, describe
-from sites.values import printed
+from sites.sessions import identity
+from sites.tables.table import Table, describe
+from sites.transfer.values import printed
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:

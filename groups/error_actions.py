@@ -9,7 +9,8 @@ from groups.group import Group, changed
 from groups.relay import holds
 from groups.relay.holds import QuietGroup
 from groups.relay.release import Unquieted, unquiet
-from sites import Site, identity
+from sites import Site
+from sites.sessions import identity
 
 
 def set_error_action(home: Site, name: str, action: ErrorAction) -> Group:

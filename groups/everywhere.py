@@ -20,7 +20,9 @@ from sqlalchemy.exc import DBAPIError
 
 from groups.branch import Branch
 from groups.errors import GroupChanging, OtherSchema
-from sites import Site, faults, identity, locks
+from sites import Site, faults
+from sites.sessions import identity
+from sites.tables import locks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,11 @@ from psycopg import sql
 
 from groups import group as groups
 from groups.group import Status, TargetType
-from sites import guards, names, triggers
+from sites import names
+from sites.capture import guards, triggers
 from sites.errors import UnknownTable
 from sites.names import QualifiedName
-from sites.table import Table, describe
+from sites.tables.table import Table, describe
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

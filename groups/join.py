@@ -40,9 +40,11 @@ from groups.group import Group, Master, TargetType, changed
 from groups.pushes import push_round, routes_between
 from groups.relay import ledger
 from groups.unfinished import finish
-from sites import QualifiedName, Site, faults, identity, locks, retry
+from sites import QualifiedName, Site, faults, retry
 from sites.progress import Progress
-from sites.table import describe
+from sites.sessions import identity
+from sites.tables import locks
+from sites.tables.table import describe
 
 #: How often all masters push before users count as quicker than the pushes.
 ATTEMPTS = 20

@@ -16,8 +16,10 @@ from groups.change import lock_writers
 from groups.errors import StillMaster
 from groups.group import Group
 from groups.unfinished import finish, undo_prepared
-from sites import Site, identity, locks
+from sites import Site
 from sites.errors import SiteUnreachable
+from sites.sessions import identity
+from sites.tables import locks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

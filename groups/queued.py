@@ -11,8 +11,8 @@ from sqlalchemy import Connection, func, select
 from deferred.batches.ledger import original
 from deferred.catalog import deferred_transaction, delivery, procedure_call
 from deferred.queues.queue import Queue
-from sites import position
-from sites.position import STRETCH
+from sites.capture import position
+from sites.capture.position import STRETCH
 
 
 class Numbers(NamedTuple):

@@ -35,8 +35,8 @@ from deferred.queues.queue import (
 )
 from groups.queued import transactions
 from groups.table_queue import note_forgotten
-from sites import transport
-from sites.identity import Identity
+from sites.sessions.identity import Identity
+from sites.transfer import transport
 
 #: The batch number of transactions that reached a destination by another way; it is
 #: below the numbers of its own batches.

@@ -9,12 +9,13 @@ from sqlalchemy import Connection, func, select
 
 from groups.errors import CannotReplicate, TablesDiffer
 from masters.log.unloggable import why_unloggable
-from sites import QualifiedName, definitions, subscribed
+from sites import QualifiedName
 from sites.catalog import SCHEMA
 from sites.errors import NoFreeValue
-from sites.table import Column, Table, describe
-from sites.unique_values import parking_column
-from sites.values import printed
+from sites.tables import definitions, subscribed
+from sites.tables.table import Column, Table, describe
+from sites.transfer.values import printed
+from sites.writing.unique_values import parking_column
 
 #: A table that inherits from another one; a partition does not count.
 _CHILD = sa.text(

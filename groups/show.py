@@ -20,8 +20,9 @@ from groups.relay import holds
 from groups.relay.arrivals import Arrival, arrivals
 from groups.relay.holds import QuietGroup
 from groups.unfinished import finish
-from sites import QualifiedName, Site, identity
+from sites import QualifiedName, Site
 from sites.errors import SiteUnreachable, SnaptideError
+from sites.sessions import identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

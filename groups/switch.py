@@ -28,10 +28,12 @@ from groups.redirect import Redirected
 from groups.switch_commit import Start, commit, start
 from groups.switch_given import Switch, look
 from masters.log import registration
-from sites import Site, faults, identity
+from sites import Site, faults
 from sites.errors import SiteUnreachable, SnaptideError
-from snapshots import former, parents, refresh_group
-from snapshots.refresh import refresh
+from sites.sessions import identity
+from snapshots.definitions import parents, refresh_group
+from snapshots.refreshing import former
+from snapshots.refreshing.refresh import refresh
 
 #: How often the former master is looked at before its pushes count as endless.
 ATTEMPTS = 5

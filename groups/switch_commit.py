@@ -19,11 +19,16 @@ from groups.redirect import Redirected
 from groups.relay import duplicate_watch
 from groups.relay.duplicate_watch import DuplicateWatch
 from groups.switch_given import Switch
-from sites import faults, locks, position, ranges
-from sites.identity import Identity
-from sites.table import describe
-from snapshots import base_table, former, refresh_group, rewrites
-from snapshots.snapshot import Snapshot
+from sites import faults
+from sites.capture import position
+from sites.conditions import ranges
+from sites.sessions.identity import Identity
+from sites.tables import locks
+from sites.tables.table import describe
+from snapshots.creating import base_table
+from snapshots.definitions import refresh_group, rewrites
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.refreshing import former
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

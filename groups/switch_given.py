@@ -11,11 +11,12 @@ from groups import group as groups
 from groups.errors import CannotSwitch
 from groups.group import Group, TargetType
 from groups.relay import former_senders
-from sites import Site, identity
-from sites.identity import Identity
-from snapshots import definition, refresh_group, snapshot
-from snapshots.refresh_group import RefreshGroup
-from snapshots.snapshot import Snapshot
+from sites import Site
+from sites.sessions import identity
+from sites.sessions.identity import Identity
+from snapshots.definitions import definition, refresh_group, snapshot
+from snapshots.definitions.refresh_group import RefreshGroup
+from snapshots.definitions.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,10 +19,12 @@ from deferred.catalog import queue as queue_catalog
 from deferred.errors import TooWide
 from deferred.queues import define, queue, queue_function
 from deferred.queues.queue import Queue
-from sites import QualifiedName, ddl, names, triggers, wide
+from sites import QualifiedName, names
+from sites.capture import triggers
 from sites.catalog import SCHEMA
-from sites.ddl import NewColumn
-from sites.table import Table
+from sites.tables import ddl, wide
+from sites.tables.ddl import NewColumn
+from sites.tables.table import Table
 
 #: By destination, the masters whose changes go there; '' is the one that has the queue.
 Routes = Mapping[str, Sequence[str]]

@@ -15,7 +15,8 @@ from groups.branch import Branch, prepared
 from groups.errors import GroupChanging
 from groups.everywhere import exclusively
 from groups.group import Group
-from sites import Site, identity
+from sites import Site
+from sites.sessions import identity
 
 
 def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from sites.catalog import SCHEMA, metadata
-from sites.types import PgSnapshot, Xid8
+from sites.transfer.types import PgSnapshot, Xid8
 
 #: One row for each master table that records its changes.
 snapshot_log = Table(

@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import group_schema
 from sites import QualifiedName
-from sites.prepared import as_json
+from sites.sessions.prepared import as_json
 
 _at = group_schema.c
 

@@ -15,7 +15,7 @@ import snapshots.spark.catalog  # noqa: F401
 import snaptide.catalog  # noqa: F401
 from sites import faults
 from sites.catalog import SCHEMA, metadata
-from sites.types import PgSnapshot, Xid8
+from sites.transfer.types import PgSnapshot, Xid8
 
 # PostgreSQL types that SQLAlchemy needs to know when it reads a table back.
 ischema_names.update({"pg_snapshot": PgSnapshot, "xid8": Xid8})

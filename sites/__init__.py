@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from snaptide_imports import face
 
 if TYPE_CHECKING:
-    from sites.arrow import ArrowTransportFailed
+    from sites.conditions.where import BadCondition, ConditionNotImmutable
     from sites.configured import NotConfigured
     from sites.errors import (
         BadName,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from sites.extras import MissingExtra
     from sites.names import QualifiedName
     from sites.progress import Progress
-    from sites.site import Directory, Site
-    from sites.where import BadCondition, ConditionNotImmutable
+    from sites.sessions.site import Directory, Site
+    from sites.transfer.arrow import ArrowTransportFailed
 
 __all__ = [
     "ArrowTransportFailed",

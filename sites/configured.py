@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from sites.errors import SnaptideError
-from sites.site import Directory, Site
+from sites.sessions.site import Directory, Site
 
 
 class NotConfigured(SnaptideError):

@@ -7,12 +7,6 @@ from snaptide_imports import face
 if TYPE_CHECKING:
     from deferred.options import RefreshArguments, RefreshOptions
     from masters.numbers.left import Numbers
-    from snapshots.alter import (
-        Condition,
-        alter_condition,
-        alter_conditions,
-        alter_leaving,
-    )
     from snapshots.check.errors import (
         CheckRefused,
         CheckRunning,
@@ -31,8 +25,28 @@ if TYPE_CHECKING:
     )
     from snapshots.check.run import check
     from snapshots.check.saved import delete_checks, list_checks, show_check
-    from snapshots.create import create
-    from snapshots.drop import drop
+    from snapshots.creating.alter import (
+        Condition,
+        alter_condition,
+        alter_conditions,
+        alter_leaving,
+    )
+    from snapshots.creating.create import create
+    from snapshots.creating.drop import drop
+    from snapshots.creating.listing import describe_snapshot, list_snapshots
+    from snapshots.creating.numbers import (
+        alter_numbers,
+        lease_numbers,
+        list_numbers,
+        return_numbers,
+    )
+    from snapshots.creating.propagation import PropagationReport, alter_propagation
+    from snapshots.definitions.number_errors import (
+        NoSuchNumbers,
+        NumbersRefused,
+        TooManyNumbers,
+    )
+    from snapshots.definitions.policy import Leaving
     from snapshots.errors import (
         CannotMerge,
         CannotPark,
@@ -79,23 +93,8 @@ if TYPE_CHECKING:
         UsersInTheWay,
         WrongMethod,
     )
-    from snapshots.held_keys import HeldCount, HeldRow, HeldRows, list_held
-    from snapshots.kept import KeptRow, list_kept, remove_kept
-    from snapshots.listing import describe_snapshot, list_snapshots
-    from snapshots.number_errors import (
-        NoSuchNumbers,
-        NumbersRefused,
-        TooManyNumbers,
-    )
-    from snapshots.numbers import (
-        alter_numbers,
-        lease_numbers,
-        list_numbers,
-        return_numbers,
-    )
-    from snapshots.past_refreshes import PastRefresh, list_refreshes
-    from snapshots.policy import Leaving
-    from snapshots.propagation import PropagationReport, alter_propagation
+    from snapshots.merging.held_keys import HeldCount, HeldRow, HeldRows, list_held
+    from snapshots.merging.kept import KeptRow, list_kept, remove_kept
     from snapshots.rectify.errors import BadPlan, BadRule, CannotSend
     from snapshots.rectify.report import (
         Extra,
@@ -109,7 +108,8 @@ if TYPE_CHECKING:
     )
     from snapshots.rectify.rules import RectifyRule
     from snapshots.rectify.run import rectify
-    from snapshots.refresh import refresh
+    from snapshots.refreshing.past_refreshes import PastRefresh, list_refreshes
+    from snapshots.refreshing.refresh import refresh
     from snapshots.reports import (
         AskedTable,
         Cause,

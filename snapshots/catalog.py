@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from sites.catalog import metadata
-from sites.types import PgSnapshot
+from sites.transfer.types import PgSnapshot
 
 #: Snapshots that are always refreshed to one moment of one master.
 refresh_group = Table(
@@ -52,7 +52,7 @@ refresh_group = Table(
     Column("rows_held_back", BigInteger, nullable=False, server_default=text("0")),
 )
 
-#: The last refreshes of each group (`snapshots.past_refreshes`).
+#: The last refreshes of each group (`snapshots.refreshing.past_refreshes`).
 refresh_run = Table(
     "refresh_run",
     metadata,
@@ -129,7 +129,8 @@ snapshot = Table(
     # As the master's catalog prints it, with every name qualified.
     Column("condition", Text),
     Column("updatable", Boolean, nullable=False),
-    # What becomes of rows that leave the condition (`snapshots.snapshot.Leaving`).
+    # What becomes of rows that leave the condition
+    # (`snapshots.definitions.snapshot.Leaving`).
     Column("leaving", Text, nullable=False, server_default=text("'drain'")),
     # Set when the first load is complete.
     Column("loaded", Boolean, nullable=False, server_default=text("false")),
@@ -141,7 +142,7 @@ snapshot = Table(
     Column("master_files", ARRAY(BigInteger)),
     Column("master_columns", ARRAY(Text)),
     # The same for each other table that the condition asks, by name; and the functions
-    # that it calls (`snapshots.functions`).
+    # that it calls (`snapshots.definitions.functions`).
     Column("parents", JSONB(none_as_null=True)),
     # The version of its replication group's schema that the master table had then.
     Column("schema_group", Uuid),

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy import Select, Text, cast, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from sites.types import NativeType
-from sites.values import array_text
+from sites.transfer.types import NativeType
+from sites.transfer.values import array_text
 from snapshots.side import FEW, Side
 from snaptide_imports import lazily
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Select, func, select
 
-from sites import arrow, transport
-from sites.site import Site
-from sites.transport import literal_text
+from sites.sessions.site import Site
+from sites.transfer import arrow, transport
+from sites.transfer.transport import literal_text
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ class Side:
         """Run a query, and hold its rows as an Arrow table.
 
         Parameters:
-            query: casts values that must travel as text (`sites.arrow.carrier`).
-            many: whether it is likely to find more than a few rows.
+            query: casts values that must travel as text
+            (`sites.transfer.arrow.carrier`). many: whether it is likely to find more
+            than a few rows.
         """
         if not many:
             text = transport.copy_out_csv(self.at, query)

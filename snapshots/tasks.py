@@ -13,7 +13,8 @@ from deferred import runs
 from deferred.options import CheckOptions
 from deferred.schedules import EVERYTHING
 from deferred.tasks import RETRYING
-from sites import Site, activity, configured
+from sites import Site, configured
+from sites.sessions import activity
 from snapshots.check.alone import alone
 from snapshots.check.errors import CheckRunning, NotAllCompared, RowsDiffer
 from snapshots.check.report import CheckReport

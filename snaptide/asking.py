@@ -15,8 +15,9 @@ from psycopg import errors
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from sites import Site, identity
+from sites import Site
 from sites.errors import SiteNotInitialised, SiteUnreachable, SnaptideError
+from sites.sessions import identity
 from snaptide.errors import (
     DatabaseError,
     NoBroker,

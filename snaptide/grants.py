@@ -15,10 +15,12 @@ from sqlalchemy import Connection, select
 
 from groups.catalog import group_table
 from masters.catalog import snapshot_log
-from sites import QualifiedName, Site, identity, roles
+from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
-from sites.roles import CALL, COORDINATE, MONITOR, PURGE, PUSH, REFRESH
-from sites.transport import raw
+from sites.sessions import identity
+from sites.tables import roles
+from sites.tables.roles import CALL, COORDINATE, MONITOR, PURGE, PUSH, REFRESH
+from sites.transfer.transport import raw
 from snapshots import catalog as snapshots
 
 #: The rights of each role on all tables of our schema, present and future.

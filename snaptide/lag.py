@@ -10,10 +10,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
 from masters.catalog import snapshot_log
-from sites import Site, position
+from sites import Site
+from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
-from sites.types import Xid8
+from sites.transfer.types import Xid8
 from snapshots import catalog
 from snapshots.steps import STEPS, WINDOW
 from snaptide.asking import asking

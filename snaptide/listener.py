@@ -21,7 +21,7 @@ from deferred.queues.backlog import waiting_destinations
 from sites import Site
 from sites.configured import configured
 from sites.errors import SiteNotInitialised, SnaptideError
-from sites.site import autocommit
+from sites.sessions.site import autocommit
 from snaptide.application import PUSH, enqueue
 from snaptide.asking import said_of
 from snaptide.backoff_logger import LONGEST, BackoffLogger

@@ -12,11 +12,13 @@ from sqlalchemy import Connection, text
 from deferred.queues import define
 from groups import guard
 from masters.log import snapshot_log
-from sites import ddl, faults, identity, locks
+from sites import faults
 from sites.catalog import SCHEMA
 from sites.errors import SiteNotInitialised, SnaptideError, StillNeeded
-from sites.site import Site
-from snapshots import base_table
+from sites.sessions import identity
+from sites.sessions.site import Site
+from sites.tables import ddl, locks
+from snapshots.creating import base_table
 from snaptide import revisions
 from snaptide.errors import BadArgument
 

@@ -31,9 +31,9 @@ from masters.catalog import (
     resolution_record,
 )
 from masters.numbers.left import Numbers, leased
-from sites.activity import running
 from sites.catalog import activity
-from sites.prepared import Prepared, as_json
+from sites.sessions.activity import running
+from sites.sessions.prepared import Prepared, as_json
 from snapshots.catalog import refresh_group, refresh_run, refresh_step, snapshot
 from snaptide import revisions
 

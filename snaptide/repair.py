@@ -24,10 +24,11 @@ from deferred.pushing.push import destinations
 from deferred.queues import detach_copy
 from masters.log import restart
 from masters.numbers import ranges, recovery
-from sites import Site, faults, identity, peers
+from sites import Site, faults
 from sites.errors import SiteUnreachable, UnknownSite
-from sites.identity import Identity
-from snapshots import refresh_group
+from sites.sessions import identity, peers
+from sites.sessions.identity import Identity
+from snapshots.definitions import refresh_group
 from snaptide import doctor
 from snaptide.doctor.peers import IDENTITY
 from snaptide.errors import CannotRepair

@@ -14,7 +14,7 @@ from deferred.queues.backlog import Backlog
 from masters.numbers.left import Numbers
 from sites import Site
 from sites.errors import SnaptideError
-from sites.site import autocommit
+from sites.sessions.site import autocommit
 from snaptide import reading, revisions, totals
 from snaptide.asking import asking
 from snaptide.doctor import different, stopped

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any
 
-from snapshots.refresh_notes import LIMITS
+from snapshots.definitions.refresh_notes import LIMITS
 from snapshots.steps import STEPS
 
 

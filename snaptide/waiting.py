@@ -17,7 +17,8 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, or_, s
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.queues.backlog import Backlog, backlog_of
 from deferred.queues.queue import Queue, changes_key, list_queues
-from sites import Site, position
+from sites import Site
+from sites.capture import position
 from sites.catalog import SCHEMA
 from snaptide.asking import asking
 

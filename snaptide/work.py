@@ -18,8 +18,8 @@ from sqlalchemy import Connection, func, select
 from deferred import runs
 from deferred.catalog import schedule
 from sites import Site
-from sites.activity import running
 from sites.catalog import activity
+from sites.sessions.activity import running
 from snaptide.asking import asking
 
 #: So many runs of each kind are read.

@@ -21,7 +21,7 @@ from tenacity import stop_after_delay, wait_fixed
 
 from sites import faults, retry
 from sites.errors import SnaptideError
-from sites.values import array_text
+from sites.transfer.values import array_text
 from synchronous import decision, refusal
 from synchronous.decision import Answer
 from synchronous.errors import CommitFailed, OutcomeUnknown

@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine.interfaces import ExecutionContext
 
-from sites import Site, configured, identity
+from sites import Site, configured
+from sites.sessions import identity
 from synchronous import counting_connection, kept_connections, session
 from synchronous.commit import commit
 from synchronous.errors import NotCoordinated, NoTransaction

@@ -1,9 +1,9 @@
 """Checks, before a site and its master are changed, that neither was restored.
 
-It does so as a push does: the tokens of `sites.peers` show that a restored database has
-forgotten a contact. They are compared whenever a connection is new, because a restore
-ends all sessions of a database. They are renewed once a minute, and when one of the
-servers was started since.
+It does so as a push does: the tokens of `sites.sessions.peers` show that a restored
+database has forgotten a contact. They are compared whenever a connection is new,
+because a restore ends all sessions of a database. They are renewed once a minute, and
+when one of the servers was started since.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import time
 from sqlalchemy import Connection, func, select
 
 from deferred.batches import reconcile
-from sites import Site, contacts
+from sites import Site
+from sites.sessions import contacts
 from synchronous import master_connection
 from synchronous.site_cache import Contact, SiteCache
 

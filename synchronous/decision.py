@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred.catalog import decision
-from sites import identity
+from sites.sessions import identity
 from synchronous.gid import Gid
 
 

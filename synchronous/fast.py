@@ -1,11 +1,11 @@
 """Applies one call at its master by one statement, if nothing is in conflict.
 
-The statement is the one that `sites.write` builds for every apply, with the call as
-its only row, and more conditions: the master's row equals the call's old image, value
-for value, nothing of the site is parked there, and the table is still as it was
-described: columns, unique values, rules, foreign keys. Then no column group differs,
-so that no rule is asked, the call depends on no parked transaction, and the way over
-work tables would write the same. If the statement finds no row, that way is taken.
+The statement is the one that `sites.writing.write` builds for every apply, with the
+call as its only row, and more conditions: the master's row equals the call's old image,
+value for value, nothing of the site is parked there, and the table is still as it was
+described: columns, unique values, rules, foreign keys. Then no column group differs, so
+that no rule is asked, the call depends on no parked transaction, and the way over work
+tables would write the same. If the statement finds no row, that way is taken.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import sqlalchemy as sa
 
 from deferred.batches import lost_rows
 from deferred.queues.queue import Queue
-from sites import same_columns, table_state, write
 from sites.names import numbered
-from sites.staged import Staged
-from sites.table import ForeignKey, Table
-from sites.types import NativeType
-from sites.values import from_text
+from sites.tables import table_state
+from sites.tables.table import ForeignKey, Table
+from sites.transfer.types import NativeType
+from sites.transfer.values import from_text
+from sites.writing import same_columns, write
+from sites.writing.staged import Staged
 from synchronous.template import Bound, Template
 
 #: Values as text, in the order of the queue's columns.
@@ -62,7 +63,7 @@ def build(
         site_id: of the site that makes the calls.
         table: the master table, as it is now.
         kind: I, U or D.
-        state: of that table, see `sites.table_state`.
+        state: of that table, see `sites.tables.table_state`.
     """
     if not set(queue.columns) <= set(table.names):
         return None

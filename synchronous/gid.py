@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from sites.identity import Identity
+from sites.sessions.identity import Identity
 
 #: Prepared transactions whose name begins otherwise are not ours.
 PREFIX = "snaptide"

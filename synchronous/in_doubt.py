@@ -13,8 +13,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 
 from deferred.catalog import decision, heuristic_decision
-from sites import Site, identity
+from sites import Site
 from sites.errors import SnaptideError
+from sites.sessions import identity
 from synchronous import recovery
 from synchronous.decision import Answer
 from synchronous.errors import DecidedOtherwise, NotInDoubt

@@ -13,7 +13,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, event
 
-from sites import Site, pooling
+from sites import Site
+from sites.sessions import pooling
 from synchronous import master_connection
 
 _KEY = "snaptide.master_connections"

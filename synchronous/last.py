@@ -17,7 +17,7 @@ from sqlalchemy.sql.dml import UpdateBase
 from deferred.catalog import decision, deferred_transaction
 from deferred.queues.queue import Queue, changes_key
 from sites.names import numbered
-from sites.types import Xid8
+from sites.transfer.types import Xid8
 from synchronous.template import Template
 
 

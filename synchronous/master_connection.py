@@ -14,8 +14,8 @@ from psycopg.abc import RV, PQGen
 from sqlalchemy import Connection, Engine, NullPool, event, func, select
 
 from sites import Site
-from sites.site import SETTINGS
-from sites.triggered import USERS_SEARCH_PATH
+from sites.sessions.site import SETTINGS
+from sites.writing.triggered import USERS_SEARCH_PATH
 
 #: Where a connection remembers its settings.
 _SETTINGS = "snaptide.settings"

@@ -23,9 +23,11 @@ from deferred.parked import calls
 from deferred.parked.calls import Call
 from deferred.queues.queue import Queue
 from masters.apply import ApplyUnit, Outcome, SourceTransaction, apply
-from sites import Site, outdated, transport
+from sites import Site
 from sites.errors import SiteUnreachable
-from sites.triggered import USERS_SEARCH_PATH
+from sites.sessions import outdated
+from sites.transfer import transport
+from sites.writing.triggered import USERS_SEARCH_PATH
 from synchronous import (
     dependence,
     kept_connections,

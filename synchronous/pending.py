@@ -19,8 +19,8 @@ from sqlalchemy import (
 
 from deferred.catalog import deferred_transaction, delivery
 from deferred.queues.queue import Queue
-from sites.table import ForeignKey
-from sites.types import Xid8
+from sites.tables.table import ForeignKey
+from sites.transfer.types import Xid8
 from synchronous.errors import PendingCalls
 
 

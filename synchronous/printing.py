@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, func, select
 
-from sites.site import SETTINGS
+from sites.sessions.site import SETTINGS
 
 #: The settings that the text of a value depends on.
 _NAMES = (

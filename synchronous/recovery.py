@@ -21,8 +21,9 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred.catalog import decision as decisions
 from deferred.catalog import heuristic_decision
-from sites import Site, faults, identity
+from sites import Site, faults
 from sites.errors import SnaptideError
+from sites.sessions import identity
 from synchronous import decision, master_connection
 from synchronous.decision import Answer
 from synchronous.gid import PREFIX, Gid

@@ -13,9 +13,10 @@ from sqlalchemy import Connection
 
 from deferred.queues import target_columns
 from deferred.queues.queue import Queue, list_queues
-from sites import Site, references, table_state
-from sites.identity import Identity
-from sites.table import describe
+from sites import Site
+from sites.sessions.identity import Identity
+from sites.tables import references, table_state
+from sites.tables.table import describe
 from synchronous import fast, last, master_connection
 from synchronous.fast import Statement
 from synchronous.last import LastStatement

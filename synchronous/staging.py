@@ -17,10 +17,11 @@ from deferred.batches import work
 from deferred.queues import target_columns
 from deferred.queues.described import described
 from deferred.queues.queue import Queue
-from sites import QualifiedName, Site, roles
+from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
-from sites.staged import Staged
-from sites.table import Table
+from sites.tables import roles
+from sites.tables.table import Table
+from sites.writing.staged import Staged
 
 #: First half of the advisory lock under which a work table is made.
 _CREATE_LOCK = 0x53594E43

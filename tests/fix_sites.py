@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import text
 
 from masters.log.snapshot_log import create_snapshot_log
-from sites import Directory, Site, identity
+from sites import Directory, Site
+from sites.sessions import identity
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests.fix_db import Clone, TemplateDatabase

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 import snapshots
 from sites import Directory
 from sites.configured import Configuration, configure
-from snapshots import comparison
+from snapshots.differences import comparison
 from snapshots.spark import load, source
 
 #: Seconds until one attempt gives up waiting for the other.

@@ -11,7 +11,7 @@ import snapshots
 from deferred import PushReport
 from masters import rules
 from sites import Site, names
-from sites.transport import raw
+from sites.transfer.transport import raw
 from snapshots.reports import RefreshReport, SnapshotDescription, SnapshotReport
 from tests.linked_table import application
 

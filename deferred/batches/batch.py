@@ -20,7 +20,7 @@ from deferred.batches.called import ProcedureCall
 from deferred.batches.marker import Marker
 from deferred.catalog import deferred_transaction, delivery, procedure_call
 from deferred.errors import PositionMismatch
-from sites.prepared import planned_once
+from sites.sessions.prepared import planned_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

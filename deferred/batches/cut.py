@@ -32,9 +32,9 @@ from deferred.batches.marker import Marker
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination, PositionMismatch
 from deferred.queues.queue import Queue, call_numbers, call_numbers_of, list_queues
-from sites import position
-from sites.prepared import Prepared, planned_once
-from sites.types import PgSnapshot
+from sites.capture import position
+from sites.sessions.prepared import Prepared, planned_once
+from sites.transfer.types import PgSnapshot
 
 #: A batch is closed at this many calls; a single larger transaction still fits.
 BATCH_CALLS = 50_000

@@ -31,9 +31,9 @@ from sqlalchemy import (
 )
 
 from deferred.error_catalog import error_footprint
-from sites.staged import MOVE, Staged, selected
-from sites.table import Table
-from sites.values import each_of
+from sites.tables.table import Table
+from sites.transfer.values import each_of
+from sites.writing.staged import MOVE, Staged, selected
 
 #: A row or unique value, in any of the images of a call.
 HOLDS = "holds"

@@ -24,9 +24,10 @@ from deferred.batches.ledger import Listing
 from deferred.catalog import delivery
 from deferred.options import PushOptions
 from deferred.queues.queue import Queue
-from sites import QualifiedName, collector, wide
+from sites import QualifiedName, collector
 from sites.catalog import SCHEMA
 from sites.names import numbered
+from sites.tables import wide
 
 
 class GroupedTransaction(NamedTuple):

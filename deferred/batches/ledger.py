@@ -38,9 +38,9 @@ from deferred.catalog import (
     push_batch,
     push_marker,
 )
-from sites.position import STRETCH
-from sites.prepared import planned_once
-from sites.types import NativeType, PgSnapshot
+from sites.capture.position import STRETCH
+from sites.sessions.prepared import planned_once
+from sites.transfer.types import NativeType, PgSnapshot
 
 #: How long a destination can tell a restored origin what it has applied: longer than
 #: the age of any backup that an operator would restore.

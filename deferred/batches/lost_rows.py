@@ -18,9 +18,9 @@ from sqlalchemy import ColumnElement, Connection, Text, cast, func, literal, or_
 from deferred.batches import footprint, provenance
 from deferred.error_catalog import error_call, error_footprint, error_transaction
 from masters.log import registration
-from sites.prepared import planned_once
-from sites.staged import Staged, selected
-from sites.types import Xid8
+from sites.sessions.prepared import planned_once
+from sites.transfer.types import Xid8
+from sites.writing.staged import Staged, selected
 
 #: Replaces the error transaction's number in the footprints of lost rows: the id of the
 #: master's transaction that gave them up, as a negative number.

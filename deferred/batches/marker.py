@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import duplicate_watch, push_marker
-from sites.prepared import planned_once
+from sites.sessions.prepared import planned_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

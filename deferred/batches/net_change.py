@@ -37,8 +37,8 @@ from sqlalchemy import (
 
 from deferred.batches import procedure_call, succession, trails
 from deferred.queues.queue import Queue, changes_key
-from sites import memory
-from sites.staged import MOVE
+from sites.sessions import memory
+from sites.writing.staged import MOVE
 
 #: Kinds of net change: 'M' is an update that changes the key; 'N' is nothing, with the
 #: row that was inserted and deleted; 'X' is invalid. For several transactions also 'A',

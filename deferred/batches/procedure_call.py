@@ -26,7 +26,7 @@ from sqlalchemy import (
 from deferred.batches.batch import PART, Batch, placed, within
 from deferred.batches.called import ProcedureCall, read
 from deferred.catalog import delivery, procedure_call
-from sites.prepared import planned_once
+from sites.sessions.prepared import planned_once
 
 
 def orders(connection: Connection, batch: Batch) -> set[int]:

@@ -11,7 +11,7 @@ from tenacity import Retrying, stop_after_delay, wait_random
 
 from deferred.errors import PushRunning
 from sites import retry
-from sites.site import autocommit
+from sites.sessions.site import autocommit
 
 #: How long a caller that has to be the pusher waits for another one to end.
 PATIENCE_SECONDS = 60

@@ -34,9 +34,9 @@ from deferred.catalog import (
 )
 from deferred.queues.define import replace_functions
 from deferred.queues.queue import Queue, list_queues
-from sites import position
-from sites.position import STRETCH
-from sites.types import PgSnapshot, Xid8
+from sites.capture import position
+from sites.capture.position import STRETCH
+from sites.transfer.types import PgSnapshot, Xid8
 
 
 def lock(connection: Connection) -> None:

@@ -32,11 +32,13 @@ from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import CannotTell, PastRetention, PushRunning
 from deferred.queues.queue import Queue, call_numbers, list_queues
-from sites import contacts, faults, peers, transport
-from sites.identity import Identity
-from sites.peers import Look, Pair
-from sites.prepared import planned_once
-from sites.site import autocommit
+from sites import faults
+from sites.sessions import contacts, peers
+from sites.sessions.identity import Identity
+from sites.sessions.peers import Look, Pair
+from sites.sessions.prepared import planned_once
+from sites.sessions.site import autocommit
+from sites.transfer import transport
 
 
 def look(

@@ -23,8 +23,8 @@ from deferred.queues.queue import Queue
 from masters.catalog import group_schema
 from masters.group_schema import SchemaVersion
 from sites import QualifiedName
-from sites.prepared import planned_once
-from sites.staged import Staged
+from sites.sessions.prepared import planned_once
+from sites.writing.staged import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,11 +40,12 @@ from deferred.catalog import delivery
 from deferred.queues import target_columns, unsent
 from deferred.queues.queue import Queue
 from masters.rules import Comparison, ruled_columns, table_rules
-from sites import traces, transport
+from sites import traces
 from sites.errors import ValueDoesNotFit
-from sites.prepared import planned_once
 from sites.progress import RowsDone
-from sites.staged import Staged
+from sites.sessions.prepared import planned_once
+from sites.transfer import transport
+from sites.writing.staged import Staged
 
 #: The planner takes a new table for a small one; one with more rows is analysed.
 ANALYZED = 1000

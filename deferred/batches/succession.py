@@ -32,7 +32,7 @@ from sqlalchemy import (
     select,
 )
 
-from sites.types import NativeType
+from sites.transfer.types import NativeType
 
 #: Kinds that exist only for several transactions together.
 KINDS = ("A", "S")

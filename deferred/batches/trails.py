@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from deferred.batches.succession import image
 from deferred.queues.queue import Queue
-from sites.staged import MOVE
+from sites.writing.staged import MOVE
 
 
 def calls_on(queue: Queue, calls: CTE) -> CTE:

@@ -27,12 +27,14 @@ from sqlalchemy import (
 
 from deferred.batches import work
 from deferred.errors import ValueWouldChange
-from sites import encodings, lossy, misfits, transport
 from sites.errors import ValueDoesNotFit
-from sites.misfits import REFUSES
-from sites.prepared import Prepared
-from sites.staged import Staged
-from sites.values import each_of
+from sites.sessions.prepared import Prepared
+from sites.tables import lossy
+from sites.transfer import encodings, transport
+from sites.transfer.values import each_of
+from sites.writing import misfits
+from sites.writing.misfits import REFUSES
+from sites.writing.staged import Staged
 
 _UNREAD = sa.table(
     "snaptide_unread",

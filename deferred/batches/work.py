@@ -19,12 +19,13 @@ from sqlalchemy.dialects.postgresql import OID
 from sqlalchemy.exc import DBAPIError
 
 from deferred.queues.described import described
-from sites import QualifiedName, Site, locks, wide
+from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.prepared import as_json, planned_once
-from sites.staged import Staged
-from sites.table import Table
+from sites.sessions.prepared import as_json, planned_once
+from sites.tables import locks, wide
+from sites.tables.table import Table
+from sites.writing.staged import Staged
 
 #: Where a session remembers its work tables, by name.
 _KEPT = "snaptide.work_tables"

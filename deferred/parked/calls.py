@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row, select
 from deferred.error_catalog import error_call
 from deferred.parked.image import Image
 from sites import QualifiedName
-from sites.staged import Staged
-from sites.values import printed
+from sites.transfer.values import printed
+from sites.writing.staged import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

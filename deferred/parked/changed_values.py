@@ -12,10 +12,11 @@ from deferred.error_catalog import error_call
 from deferred.errors import ValueWouldChange
 from deferred.parked.calls import Call
 from deferred.queues import target_columns
-from sites import lossy, misfits
 from sites.errors import ValueDoesNotFit
-from sites.staged import Staged
-from sites.values import unnested
+from sites.tables import lossy
+from sites.transfer.values import unnested
+from sites.writing import misfits
+from sites.writing.staged import Staged
 
 
 def refuse(

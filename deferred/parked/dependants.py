@@ -29,9 +29,9 @@ from deferred.batches import footprint
 from deferred.catalog import delivery, procedure_call
 from deferred.queues.queue import Queue
 from sites.errors import UnknownTable
-from sites.table import Table, describe
-from sites.types import NativeType
-from sites.values import each_of
+from sites.tables.table import Table, describe
+from sites.transfer.types import NativeType
+from sites.transfer.values import each_of
 
 #: A row that a call changed.
 _ROW = "row"

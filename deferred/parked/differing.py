@@ -20,8 +20,8 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from deferred.error_catalog import differing_row, error_call, error_procedure
 from masters.catalog import group_schema
 from sites import QualifiedName
-from sites.key_objects import staged_keys
-from sites.staged import Staged
+from sites.writing.key_objects import staged_keys
+from sites.writing.staged import Staged
 
 #: If a transaction has more rows than this, its tables are listed instead of the rows;
 #: so is a table of which rules and foreign keys have listed more.

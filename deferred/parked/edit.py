@@ -14,9 +14,10 @@ from deferred.parked import calls
 from deferred.parked.calls import Call
 from deferred.parked.image import Image
 from deferred.procedures.steps import Steps
-from sites import names, references
+from sites import names
 from sites.errors import BadName
-from sites.staged import MOVE, UPDATES
+from sites.tables import references
+from sites.writing.staged import MOVE, UPDATES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,10 @@ from deferred.errors import NoSuchError
 from deferred.parked import differing, error_dependencies, rows_now
 from deferred.parked.error_dependencies import Edge
 from deferred.parked.rows_now import Place
-from sites import QualifiedName, Site, identity, locks, names
-from sites.staged import selected
+from sites import QualifiedName, Site, names
+from sites.sessions import identity
+from sites.tables import locks
+from sites.writing.staged import selected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

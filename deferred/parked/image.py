@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, literal
 from sqlalchemy.dialects.postgresql import array
 
-from sites.values import printed
+from sites.transfer.values import printed
 
 #: Column -> value as the database prints it; None is NULL.
 Image = Mapping[str, str | None]

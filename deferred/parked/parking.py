@@ -28,9 +28,9 @@ from deferred.batches.called import stored_again
 from deferred.error_catalog import error_call, error_procedure, error_transaction
 from deferred.parked import image
 from deferred.procedures.steps import Steps
-from sites import encodings
-from sites.staged import Staged, selected
-from sites.values import unnested
+from sites.transfer import encodings
+from sites.transfer.values import unnested
+from sites.writing.staged import Staged, selected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,8 @@ from deferred.parked.edit import Edit
 from deferred.parked.image import Image
 from deferred.parked.retry import retry
 from deferred.parked.rows_now import Place
-from sites import Site, identity, outdated
+from sites import Site
+from sites.sessions import identity, outdated
 
 #: The number of a call, and a row that it finds or makes.
 _Place = tuple[int, Place]

@@ -15,11 +15,12 @@ from deferred.error_catalog import error_call, error_transaction
 from deferred.parked import calls, changed_values
 from deferred.parked.calls import Call
 from deferred.queues import target_columns
-from sites import QualifiedName, encodings, transport
+from sites import QualifiedName
 from sites.errors import ValueDoesNotFit
-from sites.staged import Staged
-from sites.table import Table
-from sites.values import from_text, unsized
+from sites.tables.table import Table
+from sites.transfer import encodings, transport
+from sites.transfer.values import from_text, unsized
+from sites.writing.staged import Staged
 
 
 def units(error_id: int, procedures: Sequence[ProcedureCall]) -> list[int]:

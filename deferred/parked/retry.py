@@ -37,9 +37,11 @@ from deferred.parked.left_out import StillParked
 from deferred.procedures.steps import FAILURES, Steps, apply, refusal
 from masters.apply import ApplyUnit, Outcome, SourceTransaction
 from masters.errors import RulesMoved, TableAltered, UnknownColumn
-from sites import Site, faults, identity, outdated, triggered
+from sites import Site, faults
 from sites.errors import UnknownTable, ValueDoesNotFit
-from sites.staged import Staged, selected
+from sites.sessions import identity, outdated
+from sites.writing import triggered
+from sites.writing.staged import Staged, selected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from deferred import sqlstate
 from deferred.parked.image import Image
 from sites import QualifiedName
 from sites.errors import UnknownTable
-from sites.table import Table, describe
-from sites.values import from_text, printed, unnested
+from sites.tables.table import Table, describe
+from sites.transfer.values import from_text, printed, unnested
 
 
 @dataclass(frozen=True, slots=True)

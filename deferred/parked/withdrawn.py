@@ -31,10 +31,10 @@ from deferred.queues.queue import (
 from masters.errors import UnknownColumn
 from sites import QualifiedName, names
 from sites.errors import UnknownTable
-from sites.identity import Identity
-from sites.staged import MOVE
-from sites.types import NativeType
-from sites.values import from_text
+from sites.sessions.identity import Identity
+from sites.transfer.types import NativeType
+from sites.transfer.values import from_text
+from sites.writing.staged import MOVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import allowed_procedure
 from deferred.errors import UnknownProcedure
-from sites import QualifiedName, Site, identity, names
+from sites import QualifiedName, Site, names
+from sites.sessions import identity
 
 _KINDS = sa.text(
     "SELECT DISTINCT p.prokind FROM pg_catalog.pg_proc p"

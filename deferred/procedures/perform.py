@@ -29,12 +29,13 @@ from deferred.errors import (
 )
 from deferred.procedures import allowed, guard, routines
 from deferred.procedures.routines import Procedure
-from sites import QualifiedName, faults, names, triggered
+from sites import QualifiedName, faults, names
 from sites.errors import SnaptideError
-from sites.site import SETTINGS
-from sites.transport import raw
-from sites.triggered import USERS_SEARCH_PATH
-from sites.values import from_text, unsized
+from sites.sessions.site import SETTINGS
+from sites.transfer.transport import raw
+from sites.transfer.values import from_text, unsized
+from sites.writing import triggered
+from sites.writing.triggered import USERS_SEARCH_PATH
 
 _TYPE = sa.table("pg_type", sa.column("oid"), sa.column("typtype"), schema="pg_catalog")
 

@@ -22,9 +22,9 @@ from deferred.procedures import perform
 from masters import apply as masters_apply
 from masters.apply import ApplyUnit, Outcome
 from masters.errors import InvalidNetChange
-from sites import misfits
 from sites.errors import NoFreeValue, RowCountMismatch, ValueDoesNotFit
-from sites.staged import Staged
+from sites.writing import misfits
+from sites.writing.staged import Staged
 
 #: Reasons why a transaction cannot be applied, besides conflicts and database errors.
 FAILURES = (

@@ -23,9 +23,11 @@ from deferred.pushing.compiled import deliver_together
 from deferred.pushing.delivery import Delivered, deliver
 from deferred.pushing.run import Run
 from deferred.queues.queue import Queue, changes_key
-from sites import encodings, faults, names, references
+from sites import faults, names
 from sites.errors import ValueDoesNotFit
-from sites.site import autocommit
+from sites.sessions.site import autocommit
+from sites.tables import references
+from sites.transfer import encodings
 
 #: Calls that are shipped at a time when transactions are applied one by one.
 SHIPPED = 1000

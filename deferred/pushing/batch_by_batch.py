@@ -26,7 +26,7 @@ from deferred.queues.backlog import calls_left
 from deferred.queues.queue import Queue
 from masters.errors import TableAltered
 from sites import faults, retry, traces
-from sites.site import autocommit
+from sites.sessions.site import autocommit
 
 #: Seconds after which an idle pusher with delay_seconds looks for new work.
 POLL = 0.2

@@ -27,10 +27,11 @@ from deferred.parked.parking import Parked, park
 from deferred.procedures.steps import Steps
 from deferred.pushing.apply_or_reason import ParkReason, skip_rows, tables_of, try_apply
 from masters.apply import ApplyUnit, Outcome, SourceTransaction
-from sites import encodings, faults
+from sites import faults
 from sites.errors import ValueDoesNotFit
 from sites.progress import RowsDone
-from sites.staged import Staged
+from sites.transfer import encodings
+from sites.writing.staged import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

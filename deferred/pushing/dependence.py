@@ -28,9 +28,9 @@ from deferred.batches.batch import within
 from deferred.batches.shipping import Shipment
 from deferred.catalog import delivery
 from deferred.queues.queue import Queue
-from sites.staged import Staged
-from sites.table import Table
-from sites.values import each_of, unsized
+from sites.tables.table import Table
+from sites.transfer.values import each_of, unsized
+from sites.writing.staged import Staged
 
 
 def last_shared(shipment: Shipment, after: int, most: int) -> dict[int, int]:

@@ -31,12 +31,13 @@ from deferred.pushing.batch_by_batch import Ends, push_all
 from deferred.pushing.run import Run
 from deferred.queues import budget, destination_state, queue
 from masters.numbers import columns, contact
-from sites import Site, configured, contacts, identity, outdated, traces
+from sites import Site, configured, traces
 from sites.errors import SnaptideError
-from sites.peers import Look
-from sites.prepared import as_json
 from sites.progress import Progress
-from sites.site import autocommit
+from sites.sessions import contacts, identity, outdated
+from sites.sessions.peers import Look
+from sites.sessions.prepared import as_json
+from sites.sessions.site import autocommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,11 @@ from deferred.errors import NoSuchDestination
 from deferred.queues import destination_state
 from deferred.queues.destination_state import DestinationState
 from deferred.queues.queue import Queue, call_numbers_of, goes_to
-from sites import Site, identity, position
+from sites import Site
+from sites.capture import position
 from sites.catalog import SCHEMA
-from sites.prepared import Prepared, planned_once
+from sites.sessions import identity
+from sites.sessions.prepared import Prepared, planned_once
 
 #: Workers leave a destination that failed alone for at most so many seconds.
 LONGEST_PAUSE = 60

@@ -18,7 +18,8 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from deferred.catalog import destination
 from deferred.queues import destination_state
 from deferred.queues.backlog import LONGEST_PAUSE, Backlog, backlog_of
-from sites import Site, identity
+from sites import Site
+from sites.sessions import identity
 
 log = logging.getLogger(__name__)
 

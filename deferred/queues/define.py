@@ -21,12 +21,14 @@ from deferred.queues.queue import Queue, find_queue, list_queues, undelivered_ca
 from deferred.queues.queue_function import QueueCapture
 from masters.errors import UnknownColumn
 from masters.log.snapshot_log import ROWID
-from sites import QualifiedName, locks, names, triggers, wide
+from sites import QualifiedName, names
+from sites.capture import triggers
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
-from sites.table import Column, Table
-from sites.types import NativeType, Xid8
-from sites.values import unsized
+from sites.tables import locks, wide
+from sites.tables.table import Column, Table
+from sites.transfer.types import NativeType, Xid8
+from sites.transfer.values import unsized
 
 
 def create_queue(

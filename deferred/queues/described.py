@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from deferred.queues.queue import Queue
 from masters.errors import UnknownColumn
 from sites import QualifiedName
-from sites.table import Table, describe
+from sites.tables.table import Table, describe
 
 
 def described(

@@ -13,8 +13,8 @@ from deferred.catalog import deferred_transaction, delivery, destination, proced
 from deferred.catalog import queue as queue_catalog
 from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
 from deferred.queues.queue import list_queues
-from sites import transport
 from sites.catalog import SCHEMA
+from sites.transfer import transport
 
 
 def leave_to_original(connection: Connection, original: Connection) -> int:

@@ -26,11 +26,12 @@ from deferred.catalog import (
     route,
 )
 from deferred.catalog import queue as queue_catalog
-from sites import QualifiedName, names, position
+from sites import QualifiedName, names
+from sites.capture import position
 from sites.catalog import SCHEMA
-from sites.prepared import planned_once
-from sites.table import with_tuples
-from sites.types import Xid8
+from sites.sessions.prepared import planned_once
+from sites.tables.table import with_tuples
+from sites.transfer.types import Xid8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,12 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from deferred.queues.sql import load
-from sites import triggers
+from sites.capture import triggers
+from sites.capture.triggers import same_key
 from sites.catalog import SCHEMA
 from sites.names import comma, identifier, identifiers, numbered
-from sites.table import Table
-from sites.transport import raw
-from sites.triggers import same_key
+from sites.tables.table import Table
+from sites.transfer.transport import raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
 from deferred.queues.queue import Queue, changes_key, delivery_of
-from sites.types import NativeType
+from sites.transfer.types import NativeType
 
 #: A transaction is open that began before `written`, a row of the catalog of queues,
 #: was last written.

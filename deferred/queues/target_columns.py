@@ -17,9 +17,9 @@ from deferred.catalog import queue as queue_catalog
 from deferred.errors import TargetColumnsMoved, ValueWouldChange
 from deferred.queues import refresh_coverage
 from deferred.queues.queue import Queue
-from sites import locks, lossy
-from sites.same_columns import others
-from sites.table import Table, describe
+from sites.tables import locks, lossy
+from sites.tables.table import Table, describe
+from sites.writing.same_columns import others
 
 
 def note(connection: Connection, queue: Queue, target: Table) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, FromClause, Select, and_, case, or_, select
 
 from masters.rules import Comparison
-from sites.staged import UPDATES, Staged
+from sites.writing.staged import UPDATES, Staged
 
 
 def without(

@@ -24,9 +24,10 @@ from sqlalchemy.dialects.postgresql import JSONB, array
 
 from deferred.catalog import procedure_call
 from deferred.queues.queue import Queue
-from sites import QualifiedName, views
+from sites import QualifiedName
 from sites.catalog import SCHEMA
-from sites.types import Xid8
+from sites.tables import views
+from sites.transfer.types import Xid8
 
 DEFCALL = QualifiedName(SCHEMA, "defcall")
 DEFLOAD = QualifiedName(SCHEMA, "defload")

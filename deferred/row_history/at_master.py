@@ -12,7 +12,7 @@ from deferred.error_catalog import error_call, error_transaction
 from deferred.row_history.events import Event, Wanted, operation
 from masters.catalog import resolution_record
 from sites.catalog import SCHEMA
-from sites.types import NativeType
+from sites.transfer.types import NativeType
 
 
 def settled(connection: Connection, site: str, wanted: Wanted) -> list[Event]:

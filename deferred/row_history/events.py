@@ -22,8 +22,8 @@ from sqlalchemy import (
 
 from deferred.parked.image import Image
 from sites import QualifiedName
-from sites.table import Column
-from sites.values import from_text
+from sites.tables.table import Column
+from sites.transfer.values import from_text
 
 #: Values of the primary key, as the database prints them.
 Key = tuple[str, ...]

@@ -23,10 +23,11 @@ from deferred.row_history import at_master, in_queue
 from deferred.row_history.events import CurrentRow, Event, Key, Wanted
 from masters import group_schema
 from masters.log.catalog import find_log
-from sites import Site, identity, names
+from sites import Site, names
 from sites.errors import SiteNotInitialised, SiteUnreachable
-from sites.table import Column, describe
-from sites.values import from_text
+from sites.sessions import identity
+from sites.tables.table import Column, describe
+from sites.transfer.values import from_text
 
 _Answer = TypeVar("_Answer")
 

@@ -24,7 +24,7 @@ from deferred.catalog import deferred_transaction, delivery
 from deferred.parked import image
 from deferred.queues.queue import Queue, delivery_of
 from deferred.row_history.events import CurrentRow, Event, Key, Wanted, operation
-from sites.table import Table, describe
+from sites.tables.table import Table, describe
 
 
 def changes(

@@ -14,10 +14,12 @@ import sqlalchemy as sa
 from sqlalchemy import Select
 
 from groups.check.rows import Rows
-from sites import arrow, ranges
-from snapshots import buckets, comparison, difference, keys, large
-from snapshots.buckets import Differing, Sums
+from sites.conditions import ranges
+from sites.transfer import arrow
+from snapshots import keys
 from snapshots.check.compare import SLICE
+from snapshots.differences import buckets, comparison, difference, large
+from snapshots.differences.buckets import Differing, Sums
 from snapshots.keys import Keys
 from snapshots.side import FEW
 from snaptide_imports import lazily

@@ -21,12 +21,14 @@ from groups import group as groups
 from groups import table_queue
 from groups.errors import CheckDisturbed
 from groups.group import Group, Master, TargetType
-from sites import QualifiedName, Site, identity, lost, position
+from sites import QualifiedName, Site
+from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.errors import SiteUnreachable
-from sites.identity import Identity
-from sites.site import autocommit
-from snapshots import moments
+from sites.sessions import identity, lost
+from sites.sessions.identity import Identity
+from sites.sessions.site import autocommit
+from snapshots.differences import moments
 from snapshots.side import Side
 
 #: A place in the batches of a sender: batch and order number.

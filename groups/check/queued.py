@@ -26,7 +26,8 @@ from deferred.catalog import deferred_transaction, delivery, procedure_call
 from deferred.queues.queue import Queue, changes_key
 from deferred.queues.refresh_coverage import beyond
 from groups.check.moments import Held, Moment
-from sites import QualifiedName, position
+from sites import QualifiedName
+from sites.capture import position
 from snapshots import keys
 
 

@@ -19,8 +19,8 @@ from groups.check import away, queued
 from groups.check.moments import Held
 from groups.check.report import CheckReason
 from groups.check.rows import Rows
+from snapshots.definitions.snapshot import key_types
 from snapshots.keys import numbered
-from snapshots.snapshot import key_types
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,15 +11,18 @@ from sqlalchemy import Select, select
 
 from groups.check.moments import Held
 from groups.errors import TablesDiffer
-from sites import QualifiedName, arrow, where
+from sites import QualifiedName
+from sites.conditions import where
+from sites.conditions.ranges import Range
 from sites.names import numbered
-from sites.ranges import Range
-from sites.table import Table, describe
-from snapshots import images, keys
+from sites.tables.table import Table, describe
+from sites.transfer import arrow
+from snapshots import keys
+from snapshots.definitions.snapshot import key_types
+from snapshots.differences import images
+from snapshots.differences.images import Layout
 from snapshots.errors import RowsHidden
-from snapshots.images import Layout
 from snapshots.side import Side
-from snapshots.snapshot import key_types
 
 if TYPE_CHECKING:
     from snapshots.keys import Keys

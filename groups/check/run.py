@@ -14,9 +14,10 @@ from groups.check.moments import Held
 from groups.check.report import CheckReason, GroupCheckReport, TableCheck
 from groups.errors import CannotReplicate, CheckDisturbed
 from groups.group import Group
-from sites import QualifiedName, Site, extras, identity, names, retry, traces
+from sites import QualifiedName, Site, extras, names, retry, traces
 from sites.progress import Progress
-from sites.table import describe
+from sites.sessions import identity
+from sites.tables.table import describe
 from snapshots.check.errors import CheckRefused
 from snapshots.check.run import condition
 

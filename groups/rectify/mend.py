@@ -25,11 +25,13 @@ from groups.group import Group
 from groups.rectify import planning, send
 from groups.rectify.planning import Found, Intent, Plan, Wanted, sender_to
 from groups.rectify.report import TableRectified
-from sites import QualifiedName, Site, faults, locks, position, retry
+from sites import QualifiedName, Site, faults, retry
+from sites.capture import position
 from sites.progress import Progress
-from sites.site import autocommit
-from sites.table import describe
-from sites.write import parents_first
+from sites.sessions.site import autocommit
+from sites.tables import locks
+from sites.tables.table import describe
+from sites.writing.write import parents_first
 from snapshots.check.report import Kind
 from snapshots.keys import Keys
 from snaptide_imports import lazily

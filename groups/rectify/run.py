@@ -17,10 +17,11 @@ from groups.group import Group, Status
 from groups.rectify import mend, planning
 from groups.rectify.planning import Wanted
 from groups.rectify.report import GroupRectifyReport, RectifyExtra
-from sites import QualifiedName, Site, extras, identity, lost
+from sites import QualifiedName, Site, extras
 from sites.names import numbered
 from sites.progress import Progress
-from sites.table import describe
+from sites.sessions import identity, lost
+from sites.tables.table import describe
 from snapshots import keys
 from snapshots.keys import Keys
 from snapshots.rectify.choose import choice

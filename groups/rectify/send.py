@@ -18,15 +18,17 @@ from deferred.queues.described import captured_columns
 from deferred.queues.queue import Queue
 from groups import table_queue
 from groups.check.rows import Rows
-from sites import QualifiedName, ddl, transport
-from sites.ddl import NewColumn
+from sites import QualifiedName
 from sites.names import numbered
-from sites.table import Column
-from sites.types import NativeType
+from sites.tables import ddl
+from sites.tables.ddl import NewColumn
+from sites.tables.table import Column
+from sites.transfer import transport
+from sites.transfer.types import NativeType
 from snapshots import keys
 from snapshots.check.reasons import RECTIFY
+from snapshots.definitions.snapshot import key_types
 from snapshots.keys import Keys
-from snapshots.snapshot import key_types
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:

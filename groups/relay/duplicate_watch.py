@@ -36,10 +36,10 @@ from deferred.catalog import (
 )
 from groups.catalog import applied_transaction, arrival
 from groups.relay.ledger import EACH, HAS_COME, MADE_AT, NOTED
-from sites import identity
-from sites.position import STRETCH
-from sites.prepared import as_json, planned_once
-from sites.site import autocommit
+from sites.capture.position import STRETCH
+from sites.sessions import identity
+from sites.sessions.prepared import as_json, planned_once
+from sites.sessions.site import autocommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

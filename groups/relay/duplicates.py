@@ -19,9 +19,9 @@ from deferred.catalog import queue as queue_catalog
 from deferred.parked import differing
 from groups.catalog import applied_transaction
 from sites import QualifiedName
-from sites.key_objects import staged_keys
-from sites.position import STRETCH
-from sites.staged import UPDATES, Staged, selected
+from sites.capture.position import STRETCH
+from sites.writing.key_objects import staged_keys
+from sites.writing.staged import UPDATES, Staged, selected
 
 _log = logging.getLogger(__name__)
 

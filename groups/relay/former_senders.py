@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 from deferred.errors import NoMasterAnyMore
 from groups.catalog import former_sender
 from groups.group import name_of
-from sites.prepared import as_json
+from sites.sessions.prepared import as_json
 
 
 def forbid(connection: Connection, group: uuid.UUID, sender: str) -> None:

@@ -16,7 +16,7 @@ from deferred.catalog import queue as queue_catalog
 from deferred.catalog import route
 from deferred.queues.queue import Queue
 from sites import QualifiedName
-from sites.prepared import as_json
+from sites.sessions.prepared import as_json
 
 
 def going_on(

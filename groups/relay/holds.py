@@ -22,7 +22,7 @@ from deferred.parked.error_dependencies import HELD
 from groups.catalog import quiet_group
 from masters.catalog import group_schema
 from sites import QualifiedName
-from sites.prepared import as_json
+from sites.sessions.prepared import as_json
 
 _ALL = select(quiet_group).order_by(quiet_group.c.group_id)
 

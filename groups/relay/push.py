@@ -25,8 +25,8 @@ from groups.relay import (
 )
 from masters import group_schema
 from sites import QualifiedName
-from sites.prepared import planned_once
-from sites.site import autocommit
+from sites.sessions.prepared import planned_once
+from sites.sessions.site import autocommit
 
 #: What an origin is asked before it ships a batch.
 _BEFORE = planned_once(select(duplicate_watch.WATCHES, group_schema.VERSIONS))

@@ -13,7 +13,8 @@ from deferred.errors import NoSuchError, RetryFailed, WaitsForError
 from deferred.parked import error_dependencies, error_queue
 from deferred.parked.retry import RetryReport, retry_alone
 from groups.relay import holds
-from sites import Site, identity
+from sites import Site
+from sites.sessions import identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from groups.group import name_of
 from masters import group_schema
 from masters.group_schema import SchemaVersion
 from sites import QualifiedName
-from sites.prepared import as_json
+from sites.sessions.prepared import as_json
 
 
 def refuse_other(

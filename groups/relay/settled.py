@@ -22,8 +22,8 @@ from groups.redirect import BY_ANOTHER_WAY, known_there
 from groups.relay import duplicate_watch
 from groups.relay.duplicate_watch import DuplicateWatch
 from groups.relay.ledger import EACH, HAS_COME, NOTED
-from sites import identity
-from sites.site import autocommit
+from sites.sessions import identity
+from sites.sessions.site import autocommit
 
 
 def reopen(origin: Connection, target: Connection, name: str) -> None:

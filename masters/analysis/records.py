@@ -12,7 +12,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import purged_resolutions, resolution_record, rules_version
 from masters.errors import NoSuchRecord
-from sites import Site, identity, names
+from sites import Site, names
+from sites.sessions import identity
 
 Image = Mapping[str, str | None]
 

@@ -22,11 +22,12 @@ from masters.resolution.conflict import Conflict, Kind, Row
 from masters.rules import rulebook
 from masters.rules.document import Rulebook
 from masters.rules.table_rules import TableRules
-from sites import QualifiedName, Site, identity
+from sites import QualifiedName, Site
 from sites.errors import UnknownTable
-from sites.table import Table, describe
-from sites.types import NativeType
-from sites.values import texts
+from sites.sessions import identity
+from sites.tables.table import Table, describe
+from sites.transfer.types import NativeType
+from sites.transfer.values import texts
 
 #: How many records are read at a time.
 PAGE = 1000

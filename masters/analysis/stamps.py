@@ -18,7 +18,7 @@ from sites import QualifiedName, Site, names
 from sites.errors import SnaptideError
 from sites.names import identifier
 from sites.sql import load
-from sites.transport import raw
+from sites.transfer.transport import raw
 
 #: Methods that take the value of a column as the time of a change.
 _BY_STAMP = {"latest_timestamp", "earliest_timestamp", "informix_timestamp"}

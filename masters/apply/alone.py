@@ -21,9 +21,9 @@ from masters.apply.reached import Path
 from masters.apply.reference_record import Cause
 from masters.rules.table_rules import TableRules
 from sites import QualifiedName
-from sites.key_objects import key_object, staged_keys
-from sites.staged import Staged
-from sites.table import describe
+from sites.tables.table import describe
+from sites.writing.key_objects import key_object, staged_keys
+from sites.writing.staged import Staged
 
 #: Called with a table, a function that makes the query for the keys of rows there, and
 #: the rule that decided; None if a foreign key acts on the rows. The query has a column

@@ -17,7 +17,7 @@ from masters.apply.detect import SourceTransaction
 from masters.apply.resolve import ResolutionRecord, RowResolution, Take
 from masters.apply.verdict import Verdict
 from masters.resolution.conflict import Row
-from sites.values import array_text, texts, unnested
+from sites.transfer.values import array_text, texts, unnested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,10 +20,12 @@ from sqlalchemy.sql.dml import Delete, Update
 
 from masters.apply import detect, differences, uniqueness
 from masters.rules.table_rules import TableRules
-from sites import counted, faults, locks, triggered, write
-from sites.prepared import Prepared
+from sites import faults
 from sites.progress import RowsDone
-from sites.staged import Staged
+from sites.sessions.prepared import Prepared
+from sites.tables import locks
+from sites.writing import counted, triggered, write
+from sites.writing.staged import Staged
 
 #: Classes of SQLSTATE that rows cannot cause: connection, resources, operator, system.
 _NOT_OF_ROWS = {"08", "53", "57", "58"}
@@ -55,8 +57,8 @@ def written(
         count: how many staged rows there are of each kind.
         last: False leaves deferrable constraints unchecked: the transaction goes on.
         on_progress: called with the number of rows written. A unit of more than
-            `sites.counted.SLICE` rows is not written here then, so that the usual way
-            can report progress.
+            `sites.writing.counted.SLICE` rows is not written here then, so that the
+            usual way can report progress.
     """
     expected = sum(count.values())
     if on_progress is not None and expected > counted.SLICE:

@@ -30,9 +30,9 @@ from masters.log.catalog import find_log
 from masters.rules.table_rules import TableRules
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.staged import UPDATES, Staged
-from sites.types import NativeType, Xid8
-from sites.values import unnested
+from sites.transfer.types import NativeType, Xid8
+from sites.transfer.values import unnested
+from sites.writing.staged import UPDATES, Staged
 
 _WHEN = DateTime(timezone=True)
 

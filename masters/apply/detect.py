@@ -23,8 +23,8 @@ from masters.apply.images import Compared, chunks, image
 from masters.resolution.conflict import Conflict, Kind
 from masters.rules.table_rules import EVERYTHING, Comparison
 from sites import collector
-from sites.prepared import Prepared
-from sites.staged import MOVE, Staged
+from sites.sessions.prepared import Prepared
+from sites.writing.staged import MOVE, Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, TableClause, Text, and_, func, or_
 from sqlalchemy.dialects.postgresql import array
 
 from masters.rules.table_rules import Comparison, TableRules
-from sites.staged import MOVE, UPDATES, Staged
+from sites.writing.staged import MOVE, UPDATES, Staged
 
 #: Names of column groups with their columns; the name of the shadow group is None.
 Groups = Sequence[tuple[str | None, tuple[str, ...]]]

@@ -33,9 +33,9 @@ from masters.apply.resolve import Explicit, RowResolution, Take
 from masters.apply.verdict import Verdict
 from masters.resolution.conflict import Kind
 from masters.rules.table_rules import TableRules
-from sites import references
-from sites.staged import Staged
-from sites.values import unnested
+from sites.tables import references
+from sites.transfer.values import unnested
+from sites.writing.staged import Staged
 
 #: Why a row stays in conflict even if a rule settles it.
 LATER = "a later step of the transaction may be about the row"

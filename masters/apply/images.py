@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Text, func, select
 from sqlalchemy.dialects.postgresql import JSONB
 
-from sites.staged import Staged
+from sites.writing.staged import Staged
 
 #: Rows that are held as Python values at a time.
 CHUNK = 4000

@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, and_, or_
 
-from sites.staged import Staged
-from sites.table import ForeignKey
+from sites.tables.table import ForeignKey
+from sites.writing.staged import Staged
 
 #: Changes after which there is no row.
 GONE = ("D", "N", "A")

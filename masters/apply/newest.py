@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 from masters.resolution.order import moment
 from masters.resolution.scope import Scope
 from masters.rules.table_rules import TableRules
-from sites.staged import UPDATES, Staged
+from sites.writing.staged import UPDATES, Staged
 
 
 def newest(

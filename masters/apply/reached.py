@@ -37,8 +37,8 @@ from masters.apply.detect import ConflictContext, RowConflicts
 from masters.apply.images import Compared, chosen
 from masters.resolution.conflict import Conflict, Kind
 from sites import QualifiedName
-from sites.references import Referring, referring
-from sites.staged import MOVE, UPDATES, Staged
+from sites.tables.references import Referring, referring
+from sites.writing.staged import MOVE, UPDATES, Staged
 
 #: How many rows that a change takes along are named; the others are only counted.
 NAMED = 100

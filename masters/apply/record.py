@@ -16,7 +16,7 @@ from masters.apply.detect import ConflictContext
 from masters.apply.images import Compared
 from masters.catalog import resolution_record
 from masters.rules.table_rules import TableRules
-from sites.staged import Staged
+from sites.writing.staged import Staged
 
 #: Columns of the record that are copied from the summary.
 _SHOWN = ("kind", "reference", "sequence_no", "method", "decision")

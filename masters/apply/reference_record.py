@@ -15,8 +15,8 @@ from masters.catalog import resolution_record
 from masters.resolution.conflict import Decision
 from masters.rules.rule import Rule
 from masters.rules.table_rules import TableRules
-from sites.staged import Staged
-from sites.table import ForeignKey
+from sites.tables.table import ForeignKey
+from sites.writing.staged import Staged
 
 #: The kind of these records. They are not replayed, because no rule decides them.
 KIND = "reference"

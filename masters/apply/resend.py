@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select, union_all
 from masters.apply.images import chosen
 from masters.catalog import snapshot_log
 from masters.log import ring
-from sites.staged import MOVE, Staged
+from sites.writing.staged import MOVE, Staged
 
 
 def resend(

@@ -12,8 +12,8 @@ from sqlalchemy.sql.dml import Update
 from masters.apply.images import chosen
 from masters.apply.resolve import Explicit, Take
 from masters.apply.verdict import Start, Verdict
-from sites.staged import Staged
-from sites.values import as_text, from_text, unnested
+from sites.transfer.values import as_text, from_text, unnested
+from sites.writing.staged import Staged
 
 
 def restage(

@@ -36,9 +36,10 @@ from masters.apply.resolve import Attempt, Resolver, RowResolution
 from masters.apply.verdict import Verdict
 from masters.resolution.conflict import Kind, Row, Subject
 from masters.rules.table_rules import TableRules
-from sites import collector, write
-from sites.staged import MOVE, Staged
-from sites.table import Unique
+from sites import collector
+from sites.tables.table import Unique
+from sites.writing import write
+from sites.writing.staged import MOVE, Staged
 
 #: How many numbers append sequence may try for one row.
 DRAWS = 5

@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import OID, insert
 from masters.catalog import unchecked_table
 from sites import QualifiedName
 from sites.names import numbered
-from sites.staged import MOVE, Staged
+from sites.writing.staged import MOVE, Staged
 
 _at = unchecked_table.c
 

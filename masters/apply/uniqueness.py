@@ -16,8 +16,8 @@ from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, or_, s
 from masters.apply.detect import ConflictContext, RowConflicts
 from masters.apply.images import Compared, chunks, image
 from masters.resolution.conflict import Conflict, Kind
-from sites.staged import UPDATES, Staged
-from sites.table import Unique
+from sites.tables.table import Unique
+from sites.writing.staged import UPDATES, Staged
 
 
 def constraints(staged: Staged, *, moving: bool = False) -> list[Unique]:

@@ -28,20 +28,15 @@ from masters.apply.settlement import Settlement
 from masters.errors import InvalidNetChange, TableAltered
 from masters.rules import ruled_columns, table_rules
 from masters.rules.table_rules import TableRules
-from sites import (
-    QualifiedName,
-    faults,
-    instead,
-    memory,
-    same_columns,
-    triggered,
-    write,
-)
+from sites import QualifiedName, faults
 from sites.errors import RowCountMismatch
-from sites.prepared import planned_once
 from sites.progress import RowsDone
-from sites.row_by_row import write_rows
-from sites.staged import Staged
+from sites.sessions import memory
+from sites.sessions.prepared import planned_once
+from sites.tables import instead
+from sites.writing import same_columns, triggered, write
+from sites.writing.row_by_row import write_rows
+from sites.writing.staged import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

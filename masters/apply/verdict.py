@@ -14,7 +14,7 @@ from enum import StrEnum
 from masters.apply.detect import RowConflicts
 from masters.apply.resolve import Explicit, RowResolution, Source, Take
 from masters.resolution.conflict import Kind, Row
-from sites.staged import MOVE, UPDATES
+from sites.writing.staged import MOVE, UPDATES
 
 
 class Start(StrEnum):

@@ -25,11 +25,12 @@ from sqlalchemy import (
 from masters.catalog import snapshot_log
 from masters.errors import NoSnapshotLog
 from masters.log import log_function
-from sites import QualifiedName, position, triggers
+from sites import QualifiedName
+from sites.capture import position, triggers
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.prepared import as_json, planned_once
-from sites.types import NativeType, PgSnapshot, Xid8
+from sites.sessions.prepared import as_json, planned_once
+from sites.transfer.types import NativeType, PgSnapshot, Xid8
 
 
 def find_log(connection: Connection, table: QualifiedName) -> Row[Any] | None:

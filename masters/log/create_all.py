@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from sqlalchemy import text
 
 from masters.log.snapshot_log import SnapshotLog, create_snapshot_log
-from sites import QualifiedName, Site, identity
+from sites import QualifiedName, Site
 from sites.errors import SnaptideError, UnknownTable
+from sites.sessions import identity
 
 #: Tables of a schema that may have a log of their own: neither parts of other tables,
 #: whose logs record them, nor base tables of snapshots.

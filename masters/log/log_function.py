@@ -9,12 +9,12 @@ from sqlalchemy import Connection
 
 from masters.log.ring import SLOT_SHIFT, SLOTS
 from masters.log.sql import load
-from sites import triggers
+from sites.capture import triggers
+from sites.capture.triggers import same_key
 from sites.catalog import SCHEMA
 from sites.names import comma, identifiers, numbered
-from sites.table import Table
-from sites.transport import raw
-from sites.triggers import same_key
+from sites.tables.table import Table
+from sites.transfer.transport import raw
 
 #: The statements that a log records.
 EVENTS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")

@@ -13,7 +13,9 @@ from tenacity import stop_after_attempt, wait_incrementing
 from masters.catalog import registered_snapshot, snapshot_log
 from masters.log import registration, ring
 from masters.rules import table_rules
-from sites import QualifiedName, Site, faults, identity, position, retry
+from sites import QualifiedName, Site, faults, retry
+from sites.capture import position
+from sites.sessions import identity
 
 #: How long deletes stay in a log if rules ask when a row was deleted.
 DELETES_KEPT = timedelta(days=30)

@@ -29,8 +29,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import registered_snapshot
 from sites.names import QualifiedName
-from sites.prepared import as_json, planned_once
-from sites.types import PgSnapshot
+from sites.sessions.prepared import as_json, planned_once
+from sites.transfer.types import PgSnapshot
 
 _at = registered_snapshot.c
 

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, delete, func, select, update
 
 from masters.catalog import registered_snapshot, snapshot_log
-from sites import position
+from sites.capture import position
 from sites.catalog import SCHEMA
-from sites.types import Xid8
+from sites.transfer.types import Xid8
 
 
 def restart_logs(connection: Connection) -> int:

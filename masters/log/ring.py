@@ -29,10 +29,10 @@ from sqlalchemy import (
 
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.table import Column, Table
-from sites.transport import raw
-from sites.types import Xid8
-from sites.values import unsized
+from sites.tables.table import Column, Table
+from sites.transfer.transport import raw
+from sites.transfer.types import Xid8
+from sites.transfer.values import unsized
 
 #: The size of the ring, and the bits of a transaction id that do not count: the id
 #: gives the partition, so that writers agree on it without a query.

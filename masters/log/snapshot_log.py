@@ -30,21 +30,15 @@ from masters.errors import (
 from masters.log import log_function, registration, ring
 from masters.log.catalog import find_log, get_log
 from masters.log.unloggable import why_unloggable
-from sites import (
-    QualifiedName,
-    Site,
-    faults,
-    identity,
-    locks,
-    names,
-    roles,
-    triggers,
-)
+from sites import QualifiedName, Site, faults, names
+from sites.capture import triggers
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
-from sites.table import Table, describe
-from sites.transport import raw
-from sites.users_triggers import firing_names
+from sites.sessions import identity
+from sites.tables import locks, roles
+from sites.tables.table import Table, describe
+from sites.tables.users_triggers import firing_names
+from sites.transfer.transport import raw
 
 #: The row identity of Oracle7's ROWID logs: born with the row, kept everywhere.
 ROWID = "snaptide_rowid"

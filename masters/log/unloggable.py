@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from sites import QualifiedName, references
-from sites.table import Table
+from sites import QualifiedName
+from sites.tables import references
+from sites.tables.table import Table
 
 #: A table, its partitions and children, and what is wrong with one of them.
 _PARTS = text(

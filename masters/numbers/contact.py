@@ -7,9 +7,10 @@ from sqlalchemy import Connection
 from masters.errors import CannotLease, NumbersUsedUp, SequenceBehind
 from masters.numbers import columns, ledger, ranges
 from masters.numbers.columns import NumberedColumn
-from sites import contacts, faults
-from sites.peers import Pair
-from sites.site import autocommit
+from sites import faults
+from sites.sessions import contacts
+from sites.sessions.peers import Pair
+from sites.sessions.site import autocommit
 
 
 def keep_supplied(origin: Connection, target: Connection, pair: Pair) -> None:

@@ -21,8 +21,8 @@ from masters.catalog import number_lease
 from masters.errors import NumbersUsedUp, SequenceBehind
 from masters.numbers.ranges import Stretch
 from masters.numbers.source import Source, source_of
-from sites.identity import Identity
 from sites.names import QualifiedName
+from sites.sessions.identity import Identity
 
 #: Numbers drawn by one statement, which takes some 50 ms; a larger lease takes several.
 AT_ONCE = 50_000

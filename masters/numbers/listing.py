@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 from masters.errors import CannotLease
 from masters.numbers import ledger
 from masters.numbers.source import Source, source_of
-from sites import identity
 from sites.names import QualifiedName
-from sites.site import Site
+from sites.sessions import identity
+from sites.sessions.site import Site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

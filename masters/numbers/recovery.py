@@ -7,10 +7,10 @@ from sqlalchemy import exists, select
 from masters.catalog import snapshot_log
 from masters.errors import CannotLease, SequenceBehind
 from masters.numbers import ledger, ranges
-from sites import identity
 from sites.errors import SiteNotInitialised, SiteUnreachable
-from sites.identity import Identity
-from sites.site import Site
+from sites.sessions import identity
+from sites.sessions.identity import Identity
+from sites.sessions.site import Site
 
 
 def ask_sites(site: Site, me: Identity) -> list[str]:

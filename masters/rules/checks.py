@@ -17,7 +17,7 @@ from masters.resolution import Method
 from masters.resolution.conflict import Kind
 from masters.rules.rule import Rule
 from masters.rules.table_rules import Comparison, rule_of
-from sites.table import Table
+from sites.tables.table import Table
 
 _SIZED_TEXT = re.compile(r"character(?: varying)?\((\d+)\)")
 _APPENDING = ("append_sequence", "append_site_name")

@@ -11,8 +11,9 @@ from masters.rules import rulebook
 from masters.rules.catalog import write_comparison
 from masters.rules.checks import checked_comparison, require_columns
 from masters.rules.table_rules import Comparison, TableRules, load
-from sites import Site, identity, names
-from sites.table import describe
+from sites import Site, names
+from sites.sessions import identity
+from sites.tables.table import describe
 
 #: Fields of `Comparison`, by operation.
 _COMPARED = {"update": "not_at_update", "delete": "not_at_delete"}

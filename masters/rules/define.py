@@ -18,8 +18,9 @@ from masters.rules.catalog import insert
 from masters.rules.checks import checked, require_columns
 from masters.rules.rule import Rule
 from masters.rules.table_rules import TableRules, load, named, of, rule_of, ruled
-from sites import QualifiedName, Site, identity, names
-from sites.table import describe
+from sites import QualifiedName, Site, names
+from sites.sessions import identity
+from sites.tables.table import describe
 
 __all__ = [
     "TableRules",

@@ -11,7 +11,7 @@ from masters.rules.checks import check_groups, checked, checked_comparison
 from masters.rules.rule import Rule
 from masters.rules.table_rules import Comparison, TableRules, rule_of
 from sites.names import QualifiedName
-from sites.table import Table
+from sites.tables.table import Table
 
 #: The document, as tomllib reads it.
 Rulebook: TypeAlias = Mapping[str, Any]

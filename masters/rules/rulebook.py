@@ -32,8 +32,9 @@ from masters.rules import ruled_columns
 from masters.rules.document import Rulebook, differences, documents, parsed
 from masters.rules.ruled_columns import Said
 from masters.rules.table_rules import TableRules, load, ruled
-from sites import QualifiedName, Site, identity, names
-from sites.table import describe
+from sites import QualifiedName, Site, names
+from sites.sessions import identity
+from sites.tables.table import describe
 
 
 def export(site: Site) -> dict[str, Any]:

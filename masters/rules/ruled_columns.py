@@ -17,10 +17,10 @@ from masters.errors import RulesMoved
 from masters.rules.table_rules import TableRules, load
 from sites import QualifiedName
 from sites.errors import UnknownTable
-from sites.prepared import planned_once
-from sites.same_columns import others
-from sites.staged import Staged
-from sites.table import Table, describe
+from sites.sessions.prepared import planned_once
+from sites.tables.table import Table, describe
+from sites.writing.same_columns import others
+from sites.writing.staged import Staged
 
 #: By a table's oid as text, the numbers of columns by name.
 Numbers: TypeAlias = Mapping[str, Mapping[str, int]]

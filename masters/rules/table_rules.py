@@ -18,7 +18,7 @@ from masters.catalog import (
 from masters.resolution.conflict import Kind
 from masters.rules.rule import Rule
 from sites import QualifiedName
-from sites.prepared import planned_once
+from sites.sessions.prepared import planned_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from sites.types import PgSnapshot
+from sites.transfer.types import PgSnapshot
 
 revision = "0057"
 down_revision = "0056"

@@ -5,7 +5,8 @@ what may differ between them. At H the site says which position P of the master 
 group shows; the rows there are those of P, but for keys that its own log names.
 
 - A row of the master that changed between P and M is in the master's snapshot logs,
-  and so is what decides whether it belongs (`snapshots.parents`): the keys A.
+  and so is what decides whether it belongs (`snapshots.definitions.parents`): the keys
+  A.
 - A row that a user of the site changed, and whose answer by the master is not among
   the rows of P, is in the queue and not covered; what a refresh held back is among the
   extra keys: the keys B, all of them read at H.

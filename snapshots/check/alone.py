@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import func, select
 
-from sites.site import Site, autocommit
+from sites.sessions.site import Site, autocommit
 from snapshots.check.errors import CheckRunning
 
 

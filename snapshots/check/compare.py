@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from sites import ranges
-from snapshots import buckets, comparison, difference, images, keys, large
-from snapshots.buckets import Differing
+from sites.conditions import ranges
+from snapshots import keys
 from snapshots.check import gently
+from snapshots.differences import buckets, comparison, difference, images, large
+from snapshots.differences.buckets import Differing
+from snapshots.differences.packed import Pair
+from snapshots.differences.window import Member
 from snapshots.keys import Keys
-from snapshots.packed import Pair
 from snapshots.side import FEW, Sides
-from snapshots.window import Member
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:

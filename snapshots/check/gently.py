@@ -20,14 +20,15 @@ from psycopg.errors import QueryCanceled
 from sqlalchemy import Connection, Select, func, select
 from sqlalchemy.exc import DBAPIError
 
-from sites import arrow, ranges
+from sites.conditions import ranges
+from sites.conditions.ranges import Range
 from sites.names import QualifiedName
-from sites.ranges import Range
-from snapshots import buckets, images
-from snapshots.buckets import Differing, Sums
-from snapshots.images import Layout
+from sites.transfer import arrow
+from snapshots.differences import buckets, images
+from snapshots.differences.buckets import Differing, Sums
+from snapshots.differences.images import Layout
+from snapshots.differences.window import Member
 from snapshots.side import Side, Sides
-from snapshots.window import Member
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sqlalchemy import ColumnElement, Select, Text, case, cast, func, literal, select
 
-from snapshots.images import Layout
+from snapshots.differences.images import Layout
 from snapshots.side import Side
 from snaptide_imports import lazily
 

@@ -9,16 +9,19 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from deferred.batches import reconcile
-from sites import lost, position
-from sites.identity import Identity
-from sites.peers import Pair
-from sites.site import Site, autocommit
-from snapshots import enrolment, moments, moved, refresh_group, snapshot, window
+from sites.capture import position
+from sites.sessions import lost
+from sites.sessions.identity import Identity
+from sites.sessions.peers import Pair
+from sites.sessions.site import Site, autocommit
+from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions.refresh_group import RefreshGroup
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.differences import moments, moved, window
+from snapshots.differences.window import COMPLETE, Window
 from snapshots.errors import PositionMoved
-from snapshots.refresh_group import RefreshGroup
+from snapshots.refreshing import enrolment
 from snapshots.side import Side, Sides
-from snapshots.snapshot import Snapshot
-from snapshots.window import COMPLETE, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

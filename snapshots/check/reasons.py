@@ -18,13 +18,15 @@ from deferred.catalog import deferred_transaction
 from deferred.error_catalog import error_transaction
 from deferred.parked import parked_rows
 from deferred.queues import queue, refresh_coverage
-from sites import where
-from sites.staged import selected
-from snapshots import frozen, keys, window
+from sites.conditions import where
+from sites.writing.staged import selected
+from snapshots import keys
 from snapshots.check.moments import Moments
 from snapshots.check.report import ERROR, Kind, Reason
-from snapshots.held_keys import BETWEEN, HELD, REFUSED
-from snapshots.window import FAST, Member
+from snapshots.definitions import frozen
+from snapshots.differences import window
+from snapshots.differences.window import FAST, Member
+from snapshots.merging.held_keys import BETWEEN, HELD, REFUSED
 
 if TYPE_CHECKING:
     import pyarrow as pa

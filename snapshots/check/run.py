@@ -10,17 +10,19 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection
 from tenacity import stop_after_attempt
 
-from sites import QualifiedName, extras, identity, retry, traces, where
+from sites import QualifiedName, extras, retry, traces
+from sites.conditions import where
 from sites.errors import SiteUnreachable
 from sites.progress import Progress
-from sites.site import Site
-from snapshots import refresh_group, snapshot
+from sites.sessions import identity
+from sites.sessions.site import Site
 from snapshots.check import commit_times, compare, moments, saved, tally
 from snapshots.check.errors import CheckRefused
 from snapshots.check.report import CheckReport, SnapshotCheck
+from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.differences.window import Member
 from snapshots.errors import PositionMoved, UnknownColumn
-from snapshots.snapshot import Snapshot
-from snapshots.window import Member
 
 #: How often a check begins anew if refreshes keep coming in between.
 ATTEMPTS = 10

@@ -11,10 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, cast, func, select
 from sqlalchemy.dialects.postgresql import distinct_on
 
-from sites import identity
-from sites.site import Site
-from sites.staged import selected
-from snapshots import snapshot
+from sites.sessions import identity
+from sites.sessions.site import Site
+from sites.writing.staged import selected
 from snapshots.catalog import check_difference, check_run, check_snapshot
 from snapshots.check.errors import NoSuchCheck
 from snapshots.check.report import (
@@ -25,6 +24,7 @@ from snapshots.check.report import (
     Reason,
     SnapshotCheck,
 )
+from snapshots.definitions import snapshot
 
 #: A site keeps so many saved checks, and the last one of each snapshot.
 KEPT = 100

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from snapshots import images, keys
+from snapshots import keys
 from snapshots.check import compare, reasons
 from snapshots.check.compare import Found
 from snapshots.check.listed import Key, Row, Tally, values
@@ -19,7 +19,8 @@ from snapshots.check.report import (
     Reason,
     SnapshotCheck,
 )
-from snapshots.window import FAST, Member
+from snapshots.differences import images
+from snapshots.differences.window import FAST, Member
 
 if TYPE_CHECKING:
     import pyarrow as pa

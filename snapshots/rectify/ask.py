@@ -6,9 +6,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, literal, select
 
 from snapshots.check.reasons import RECTIFY
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.differences.window import Member
 from snapshots.keys import Keys, as_rows, chunks
-from snapshots.snapshot import Snapshot
-from snapshots.window import Member
 
 
 def ask(connection: Connection, member: Member, wanted: Keys) -> None:

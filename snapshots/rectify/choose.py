@@ -11,15 +11,15 @@ import sqlalchemy as sa
 from sqlalchemy import Numeric, cast, select
 
 from deferred.errors import BadOption
-from sites.table import Table
+from sites.tables.table import Table
 from snapshots import keys
 from snapshots.check import commit_times
 from snapshots.check.moments import Moments
 from snapshots.check.report import Kind
+from snapshots.differences.window import Member
 from snapshots.rectify.found import Found
 from snapshots.rectify.report import Extra, Missing, Reference, Take
 from snapshots.side import Side
-from snapshots.window import Member
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,9 +13,9 @@ from sqlalchemy.exc import DBAPIError
 from snapshots.check import compare, reasons
 from snapshots.check.moments import Moments
 from snapshots.check.report import Count, Kind, Reason
+from snapshots.differences.window import Member
 from snapshots.keys import Keys
 from snapshots.rectify.errors import BadPlan
-from snapshots.window import Member
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:

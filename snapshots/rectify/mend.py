@@ -19,23 +19,23 @@ from deferred.queues import queue, refresh_coverage
 from sites import faults, retry
 from sites.names import QualifiedName
 from sites.progress import Progress
-from sites.site import Site
-from sites.table import describe
-from sites.write import parents_first
-from snapshots import refresh_group, snapshot
+from sites.sessions.site import Site
+from sites.tables.table import describe
+from sites.writing.write import parents_first
 from snapshots.check import compare, moments
 from snapshots.check.moments import Moments
 from snapshots.check.reasons import RECTIFY
 from snapshots.check.report import Kind, Reason
 from snapshots.check.run import ATTEMPTS
+from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.differences.window import Member
 from snapshots.errors import MassDelete, PositionMoved, RefreshRunning
 from snapshots.keys import Keys
 from snapshots.rectify import ask, found, send
 from snapshots.rectify.planning import GroupPlan, Intent
 from snapshots.rectify.report import SnapshotRectified, Take
-from snapshots.refresh import refresh
-from snapshots.snapshot import Snapshot
-from snapshots.window import Member
+from snapshots.refreshing.refresh import refresh
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:

@@ -11,12 +11,14 @@ from tenacity import stop_after_attempt
 
 from sites import retry
 from sites.progress import Progress
-from sites.site import Site
+from sites.sessions.site import Site
 from snapshots.check import compare, moments, tally
 from snapshots.check.moments import Moments
 from snapshots.check.reasons import Explained
 from snapshots.check.report import Kind, Reason
 from snapshots.check.run import ATTEMPTS
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.differences.window import Member
 from snapshots.errors import PositionMoved
 from snapshots.keys import Keys
 from snapshots.rectify import found, send
@@ -24,8 +26,6 @@ from snapshots.rectify.choose import Policy
 from snapshots.rectify.found import Found
 from snapshots.rectify.report import Planned, PlannedRow, SnapshotRectified, Take
 from snapshots.rectify.rules import Rules
-from snapshots.snapshot import Snapshot
-from snapshots.window import Member
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:

@@ -14,22 +14,23 @@ from sqlalchemy import select
 
 from deferred.errors import BadOption
 from deferred.options import Options
-from sites import where
-from sites.site import Site
-from sites.table import Table, describe
-from snapshots import images, keys
+from sites.conditions import where
+from sites.sessions.site import Site
+from sites.tables.table import Table, describe
+from snapshots import keys
 from snapshots.check import run as check_run
 from snapshots.check.errors import CheckRefused
 from snapshots.check.moments import Moments
 from snapshots.check.report import Kind
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.differences import images
+from snapshots.differences.window import Member
 from snapshots.errors import UnknownColumn, UnknownSnapshot
 from snapshots.rectify import choose
 from snapshots.rectify.errors import BadRule
 from snapshots.rectify.found import Found
 from snapshots.rectify.report import Take
 from snapshots.side import Side
-from snapshots.snapshot import Snapshot
-from snapshots.window import Member
 
 #: How types begin whose values can tell which row is newer.
 _GROWING = ("timestamp", "date", "smallint", "integer", "bigint")

@@ -8,14 +8,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from deferred.errors import BadOption
-from sites import extras, lost
+from sites import extras
 from sites.names import parse
 from sites.progress import Progress
-from sites.site import Site
+from sites.sessions import lost
+from sites.sessions.site import Site
 from snapshots import keys
 from snapshots.check import run as check_run
 from snapshots.check import saved
 from snapshots.check.report import Reason
+from snapshots.definitions.snapshot import Snapshot
 from snapshots.keys import Keys
 from snapshots.rectify import mend, planning
 from snapshots.rectify.choose import Policy, choice
@@ -31,7 +33,6 @@ from snapshots.rectify.report import (
     Take,
 )
 from snapshots.rectify.rules import RectifyRule, ready
-from snapshots.snapshot import Snapshot
 
 #: A key: values in the order of its columns, or by column, as texts.
 Key = Sequence[str | None] | Mapping[str, str | None]

@@ -17,17 +17,18 @@ from sqlalchemy import Connection, TableClause, and_, case, cast, or_, select
 from deferred.queues import on_behalf, queue, refresh_coverage
 from deferred.queues.described import captured_columns
 from deferred.queues.queue import Queue
-from sites import ddl, transport
-from sites.ddl import NewColumn
 from sites.names import numbered
-from sites.table import Column, Table
-from sites.types import NativeType
+from sites.tables import ddl
+from sites.tables.ddl import NewColumn
+from sites.tables.table import Column, Table
+from sites.transfer import transport
+from sites.transfer.types import NativeType
 from snapshots.check.moments import Moments
 from snapshots.check.reasons import RECTIFY
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.differences.window import Member
 from snapshots.keys import Keys, as_rows, chunks
 from snapshots.rectify.errors import CannotSend
-from snapshots.snapshot import Snapshot
-from snapshots.window import Member
 
 #: Fewer rows than this travel as values of a statement.
 _FEW = 100

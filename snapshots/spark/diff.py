@@ -2,7 +2,7 @@
 
 Columns are positional, `c1` to `cn`: users' names for them (dots, backticks,
 quotes) never reach Spark. Values that Arrow cannot carry exactly come as text
-(`sites.arrow.carrier`), so Spark compares only texts, integers, booleans and
+(`sites.transfer.arrow.carrier`), so Spark compares only texts, integers, booleans and
 bytes, for which equal means identical.
 """
 

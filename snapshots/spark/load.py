@@ -23,9 +23,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from sqlalchemy.dialects.postgresql import insert
 
-from sites import QualifiedName, arrow, transport
+from sites import QualifiedName
 from sites.progress import Progress
-from sites.users_triggers import silenced
+from sites.tables.users_triggers import silenced
+from sites.transfer import arrow, transport
 from snapshots.spark.catalog import load_range
 from snapshots.spark.connection import begin
 from snapshots.spark.errors import LoadFailed

@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from sites import arrow
+from sites.transfer import arrow
 from snapshots.spark.catalog import stage_attempt
 from snapshots.spark.connection import begin
 from snapshots.spark.errors import StageFailed
@@ -57,7 +57,7 @@ def read_ranges(
     Parameters:
         uri: as `Site.libpq_uri()` gives it.
         queries: each reads a part of the rows, and returns the columns of `schema`.
-        schema: as `sites.arrow.schema()` makes it.
+        schema: as `sites.transfer.arrow.schema()` makes it.
         snapshot: exported by a transaction that stays open until all is read.
     """
     spark.dataSource.register(SnaptideSource)

@@ -16,7 +16,8 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
-from sites import Progress, Site, activity
+from sites import Progress, Site
+from sites.sessions import activity
 from snaptide.cli.program import Program
 
 

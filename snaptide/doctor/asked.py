@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, text
 
+from sites.conditions.subqueries import Subquery
 from sites.names import QualifiedName, identifier
-from sites.subqueries import Subquery
-from snapshots.snapshot import Snapshot
+from snapshots.definitions.snapshot import Snapshot
 from snaptide.doctor.finding import Finding, warning
 
 _IS_INDEXED = text("""

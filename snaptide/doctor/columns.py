@@ -15,8 +15,8 @@ from sites import QualifiedName
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.names import numbered
-from sites.table import Column, Table, describe
-from sites.values import unsized
+from sites.tables.table import Column, Table, describe
+from sites.transfer.values import unsized
 from snaptide.doctor.finding import Finding, Severity
 
 #: The consequence of an altered column: of a snapshot log, and of a queue.

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection
 
-from snapshots import snapshot
 from snapshots.check import saved
+from snapshots.definitions import snapshot
 from snaptide.doctor.finding import Finding, Severity
 
 

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection
 
-from sites import Site, lossy
-from sites.definitions import differing, other_versions, type_definitions
+from sites import Site
+from sites.conditions.ranges import leaves
 from sites.errors import SnaptideError
-from sites.ranges import leaves
-from sites.table import Table, describe
-from snapshots import refresh_group, snapshot
+from sites.tables import lossy
+from sites.tables.definitions import differing, other_versions, type_definitions
+from sites.tables.table import Table, describe
+from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions.rewrites import refuse_generated_otherwise, why_rewritten
+from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import ColumnChanged
-from snapshots.rewrites import refuse_generated_otherwise, why_rewritten
-from snapshots.snapshot import Snapshot
 from snaptide.asking import asking
 from snaptide.doctor import asked
 from snaptide.doctor.finding import Finding, Severity

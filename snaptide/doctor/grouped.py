@@ -11,7 +11,7 @@ from groups import group as groups
 from groups import shape
 from groups.group import TargetType
 from sites.errors import UnknownTable
-from sites.table import describe
+from sites.tables.table import describe
 from snaptide.doctor.finding import Finding, Severity
 
 

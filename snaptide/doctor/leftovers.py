@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from masters.errors import RulesMoved
 from masters.rules import ruled_columns
 from masters.rules.table_rules import load, ruled
-from sites.table import describe
+from sites.tables.table import describe
 from snaptide.doctor.finding import Finding, Severity, warning
 
 #: Unlogged tables of ours that no session has locked, while no work is recorded.

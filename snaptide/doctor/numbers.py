@@ -11,7 +11,7 @@ from masters.numbers import columns
 from masters.numbers.columns import Method, NumberedColumn
 from masters.numbers.listing import of_master
 from sites import configured, names
-from snapshots import snapshot
+from snapshots.definitions import snapshot
 from snaptide.doctor.finding import Finding, warning
 
 #: The share of a column's numbers from which on a master is warned.

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from sqlalchemy import Connection
 
 from deferred.queues.queue import Queue, list_queues
-from sites import QualifiedName, wide
+from sites import QualifiedName
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
-from sites.table import describe
+from sites.tables import wide
+from sites.tables.table import describe
 from snaptide.doctor.finding import Finding, Severity
 
 

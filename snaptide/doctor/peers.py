@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, select
 
 from deferred.batches import reconcile
-from sites import Site, contacts, identity
+from sites import Site
 from sites.catalog import peer
 from sites.errors import SnaptideError
-from sites.identity import Identity
+from sites.sessions import contacts, identity
+from sites.sessions.identity import Identity
 from snaptide.asking import asking
 from snaptide.doctor.finding import Finding, Severity
 

@@ -9,8 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, func, or_, select
 
 from masters.catalog import registered_snapshot, snapshot_log
-from sites import QualifiedName, Site, identity
+from sites import QualifiedName, Site
 from sites.errors import SnaptideError
+from sites.sessions import identity
 from snapshots import catalog as snapshots
 from snaptide.asking import asking
 from snaptide.doctor.finding import Finding, Severity

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, text
 
-from sites import identity
+from sites.sessions import identity
 from snaptide import revisions
 from snaptide.doctor.finding import Finding, Severity
 

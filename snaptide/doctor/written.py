@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, select
 
 from masters.catalog import registered_snapshot
-from sites import instead, subscribed
 from sites.errors import UnknownTable
 from sites.names import QualifiedName, identifier, quoted
-from sites.table import Table, describe
-from snapshots import snapshot
+from sites.tables import instead, subscribed
+from sites.tables.table import Table, describe
+from snapshots.definitions import snapshot
 from snaptide.doctor.finding import Finding, Severity
 from snaptide.doctor.guarded import compare
 

@@ -10,8 +10,9 @@ from sqlalchemy import text
 import masters
 from masters.log.snapshot_log import SnapshotLog
 from masters.rules import rulebook
-from sites import QualifiedName, Site, names, type_statements
+from sites import QualifiedName, Site, names
 from sites.errors import SnaptideError
+from sites.tables import type_statements
 from snaptide.plan.reader import SiteFile
 from snaptide.plan.steps import CreateLog, CreateType, SetRules
 from snaptide.plan.wanted import Wanted, home_of

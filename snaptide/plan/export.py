@@ -11,14 +11,16 @@ from sqlalchemy import Connection, text
 
 import masters
 from masters.rules import rulebook
-from sites import Site, ddl, identity
+from sites import Site
 from sites.names import quoted
-from sites.table import Table, describe
-from snapshots import snapshot
-from snapshots.definition import choose
-from snapshots.numbered import NONE, numbered
-from snapshots.policy import Leaving
-from snapshots.snapshot import Snapshot
+from sites.sessions import identity
+from sites.tables import ddl
+from sites.tables.table import Table, describe
+from snapshots.definitions import snapshot
+from snapshots.definitions.definition import choose
+from snapshots.definitions.numbered import NONE, numbered
+from snapshots.definitions.policy import Leaving
+from snapshots.definitions.snapshot import Snapshot
 from snaptide import limits
 from snaptide.plan.errors import NoSuchParameter
 from snaptide.plan.found import Found, found_at

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from sites import where
+from sites.conditions import where
+from sites.conditions.printed import Printed, conjuncts
+from sites.conditions.subqueries import Subquery
 from sites.names import plain
-from sites.printed import Printed, conjuncts
-from sites.subqueries import Subquery
-from sites.table import ForeignKey, Table
-from snapshots.follow import compose, following, reference
-from snapshots.snapshot import Snapshot
+from sites.tables.table import ForeignKey, Table
+from snapshots.definitions.follow import compose, following, reference
+from snapshots.definitions.snapshot import Snapshot
 
 _DIGIT = frozenset("0123456789")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sites import Directory, QualifiedName, Site
-from snapshots.numbered import NONE
+from snapshots.definitions.numbered import NONE
 from snaptide.plan import around, beneath
 from snaptide.plan.found import Found, FoundSnapshot, found_at, revision_of
 from snaptide.plan.reader import SiteFile

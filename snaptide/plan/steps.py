@@ -15,7 +15,8 @@ import masters
 import snapshots
 from masters.errors import SnapshotLogExists
 from masters.rules import rulebook
-from sites import Directory, QualifiedName, type_statements
+from sites import Directory, QualifiedName
+from sites.tables import type_statements
 from snapshots import Condition, Leaving
 from snaptide.plan.step import Outcome, Step, column_named, command_line
 from snaptide_imports import lazily

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from sites import QualifiedName, Site, ddl, names, type_statements, where
-from sites.table import Table, describe
-from sites.type_statements import TypeStatement
+from sites import QualifiedName, Site, names
+from sites.conditions import where
+from sites.tables import ddl, type_statements
+from sites.tables.table import Table, describe
+from sites.tables.type_statements import TypeStatement
 from snapshots import Leaving
-from snapshots.definition import choose
+from snapshots.definitions.definition import choose
+from snapshots.definitions.follow import Followed, compose, reference
+from snapshots.definitions.numbered import numbered
 from snapshots.errors import NeedsParent
-from snapshots.follow import Followed, compose, reference
-from snapshots.numbered import numbered
 from snaptide.plan.document import Document, SnapshotSection
 from snaptide.plan.found import Found, FoundSnapshot
 from snaptide.plan.reader import SiteFile

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy import func, select
 
-from sites import Site, identity
+from sites import Site
+from sites.sessions import identity
 from snaptide.asking import as_told, asking
 from snaptide.catalog import operator_action
 from snaptide.errors import BadArgument

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import snapshots
-from sites import Site, activity
+from sites import Site
+from sites.sessions import activity
 from snapshots import PlannedRow, RectifyReport
 from snaptide.check_words import rectified
 from snaptide.web.action_log import Note, noted

@@ -17,7 +17,8 @@ from masters.catalog import registered_snapshot, resolution_record
 from masters.errors import BadRulebook
 from masters.rules import TableRules, list_rules, rulebook
 from masters.rules.document import documents
-from sites import QualifiedName, Site, identity
+from sites import QualifiedName, Site
+from sites.sessions import identity
 from snaptide.asking import asking
 
 #: So many conflicts are tried at once, because somebody waits.

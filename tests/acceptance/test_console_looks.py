@@ -10,7 +10,8 @@ import pytest
 from starlette.routing import Route
 
 import deferred
-from sites import Directory, identity
+from sites import Directory
+from sites.sessions import identity
 from snaptide.web import pages
 from synchronous.gid import Gid
 from tests.console import console

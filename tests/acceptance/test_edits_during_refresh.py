@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 import deferred
 import snapshots
 from sites import Directory, Site
-from snapshots import held_back, merge, writing
-from snapshots.work import Work
+from snapshots.merging import held_back, merge, writing
+from snapshots.merging.work import Work
 from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.fix_worker import eventually

@@ -12,8 +12,8 @@ from psycopg import sql
 import deferred
 import snapshots
 from sites import Directory, Site
-from sites.definitions import UNREADABLE
-from snapshots import comparison
+from sites.tables.definitions import UNREADABLE
+from snapshots.differences import comparison
 from tests.fix_sites import log
 from tests.linked_table import run
 from tests.stories import user

@@ -10,7 +10,7 @@ import pytest
 import deferred
 import snapshots
 from sites import Directory
-from snapshots import comparison
+from snapshots.differences import comparison
 from tests.fix_sites import log
 from tests.linked_table import run
 from tests.stories import refresh

@@ -10,7 +10,7 @@ import deferred
 import snapshots
 from sites import Directory
 from sites.names import quoted
-from snapshots import comparison
+from snapshots.differences import comparison
 from tests.fix_sites import log
 from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh

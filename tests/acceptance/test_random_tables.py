@@ -18,7 +18,7 @@ import deferred
 import snapshots
 from sites import Directory, Site
 from sites.names import quoted
-from snapshots import comparison
+from snapshots.differences import comparison
 from snapshots.errors import CannotPark
 from tests.fix_sites import log
 from tests.linked_table import run

@@ -56,7 +56,7 @@ def test_load_push_and_refresh(
     far: Directory, sites: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All drivers: the pool's, COPY's, and those of Spark's tasks."""
-    monkeypatch.setattr("snapshots.comparison.SMALL_WINDOW", 10)
+    monkeypatch.setattr("snapshots.differences.comparison.SMALL_WINDOW", 10)
     jfk = far["jfk"]
     snapshots.create(jfk, "t", master="hq", updatable=True)
     snapshots.refresh(jfk, "t")

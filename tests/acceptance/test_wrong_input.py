@@ -14,8 +14,8 @@ from deferred.errors import NoSuchDestination
 from masters.errors import NoPrimaryKey
 from masters.errors import NoSnapshotLog as NoLogYet
 from sites import Directory, Site
+from sites.conditions.where import BadCondition, ConditionNotImmutable
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite, UnknownTable
-from sites.where import BadCondition, ConditionNotImmutable
 from snapshots.errors import MasterChanged, NoSnapshotLog, SnapshotLogTooYoung
 from snaptide.cli import app
 from snaptide.embedded.ports import free_port

@@ -17,7 +17,7 @@ import groups
 import snapshots
 from deferred.queues.queue import list_queues, undelivered_calls
 from sites import Site
-from snapshots import former
+from snapshots.refreshing import former
 from tests.campaign import crash, deck
 from tests.campaign.group_verbs import GUEST, MASTERS, TABLES, VERBS_OF_MASTERS
 from tests.campaign.kinds import Crash

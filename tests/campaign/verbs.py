@@ -11,7 +11,7 @@ import masters
 import snapshots
 from masters.log.catalog import find_log
 from sites import Directory, Site, names
-from snapshots import snapshot
+from snapshots.definitions import snapshot
 from snaptide import migrate
 from tests.linked_table import parked, run
 from tests.stories import refresh

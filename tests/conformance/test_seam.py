@@ -9,17 +9,13 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, select, text
 
 from masters.log import log_function, ring
-from sites import (
-    Directory,
-    QualifiedName,
-    Site,
-    position,
-    transport,
-    write,
-)
+from sites import Directory, QualifiedName, Site
+from sites.capture import position
 from sites.errors import RowCountMismatch
-from sites.staged import Staged
-from sites.table import Table, describe
+from sites.tables.table import Table, describe
+from sites.transfer import transport
+from sites.writing import write
+from sites.writing.staged import Staged
 
 PEOPLE = QualifiedName("public", "people")
 

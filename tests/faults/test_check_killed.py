@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import snapshots
 from sites import Directory, Site
 from sites.errors import SiteUnreachable
-from snapshots import buckets, difference
+from snapshots.differences import buckets, difference
 from snaptide import migrate
 from snaptide.cli import app
 from snaptide.embedded import PostgresServer
@@ -108,8 +108,8 @@ def test_a_server_dies(
     sites = with_own(make_sites, own_server, dies)
     config = str(write_settings(sites))
     if large:
-        monkeypatch.setattr("snapshots.comparison.SMALL_WINDOW", 0)
-        monkeypatch.setattr("snapshots.comparison.ALWAYS_FEW", 0)
+        monkeypatch.setattr("snapshots.differences.comparison.SMALL_WINDOW", 0)
+        monkeypatch.setattr("snapshots.differences.comparison.ALWAYS_FEW", 0)
     with killed_at(own_server, module, name):
         with pytest.raises(SiteUnreachable, match=f"Site {dies} stopped answering"):
             snapshots.check(sites["jfk"])

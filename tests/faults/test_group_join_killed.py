@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 VICTIM = """
 import signal, sys
 import groups
-from sites import ranges
+from sites.conditions import ranges
 
 def dies(done, total, unit):
     if done:

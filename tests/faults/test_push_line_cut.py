@@ -6,8 +6,9 @@ import pytest
 
 import deferred
 from deferred.errors import PushInterrupted
-from sites import Directory, Site, faults, identity
+from sites import Directory, Site, faults
 from sites.errors import SiteUnreachable
+from sites.sessions import identity
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests.fix_proxy import Proxy

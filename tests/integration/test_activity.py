@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 from sqlalchemy import text
 
-from sites import Directory, Site, activity
+from sites import Directory, Site
+from sites.sessions import activity
 from snaptide.cli.status import screen
 from snaptide.status import status_of
 from tests.fix_db import MakeDatabase
@@ -41,7 +42,9 @@ def test_says_how_fast_it_goes_and_what_is_left(
     jfk: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 1000, 10))
-    monkeypatch.setattr("sites.activity.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(
+        "sites.sessions.activity.time.monotonic", lambda: float(next(clock))
+    )
     speed = activity.Speed()  # at 0 s
     assert speed.per_second(0, "calls") is None
     assert speed.per_second(40, "calls") == 2.0

@@ -6,8 +6,8 @@ import pytest
 
 import snapshots
 from sites import Directory
+from snapshots.definitions.refresh_group import exclusively
 from snapshots.errors import NeedsParent, RefreshRunning, SnapshotRefused
-from snapshots.refresh_group import exclusively
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.integration.test_followed_parents import make_shop

@@ -9,7 +9,7 @@ import pytest
 import masters
 import snapshots
 from sites import Directory
-from snapshots import propagation
+from snapshots.creating import propagation
 from snapshots.errors import CannotPropagate
 from snaptide import migrate
 from snaptide.embedded import PostgresServer

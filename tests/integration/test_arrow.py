@@ -13,10 +13,11 @@ import pytest
 import sqlalchemy as sa
 from psycopg import sql
 
-from sites import Directory, arrow, transport
+from sites import Directory
+from sites.conditions.ranges import ctid_ranges
 from sites.names import QualifiedName
-from sites.ranges import ctid_ranges
-from sites.site import Site
+from sites.sessions.site import Site
+from sites.transfer import arrow, transport
 from tests.fix_db import MakeDatabase
 from tests.fix_worker import eventually
 

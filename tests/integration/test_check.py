@@ -332,8 +332,8 @@ def test_counts_are_exact_and_the_list_is_not_longer_than_asked(hq, jfk):
 
 
 def test_executors_compare_what_is_large(hq, jfk, monkeypatch):
-    monkeypatch.setattr("snapshots.comparison.SMALL_WINDOW", 2)
-    monkeypatch.setattr("snapshots.comparison.ALWAYS_FEW", 1)
+    monkeypatch.setattr("snapshots.differences.comparison.SMALL_WINDOW", 2)
+    monkeypatch.setattr("snapshots.differences.comparison.ALWAYS_FEW", 1)
     monkeypatch.setattr(compare, "SLICE", 10)
     run(hq, "UPDATE public.t SET note = 'hq' WHERE id < 40")
     as_refresh(jfk, 'UPDATE public."snap$_t" SET n = 1 WHERE id > 180')

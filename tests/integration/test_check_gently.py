@@ -96,7 +96,7 @@ def test_rows_of_many_buckets_are_compared_in_rounds(
 ) -> None:
     as_refresh(jfk, "UPDATE public.\"snap$_t\" SET note = 'y' WHERE id <= 1000")
     plain = snapshots.check(jfk, "t")
-    monkeypatch.setattr("snapshots.comparison.SMALL_WINDOW", 300)
-    monkeypatch.setattr("snapshots.comparison.ALWAYS_FEW", 1)
+    monkeypatch.setattr("snapshots.differences.comparison.SMALL_WINDOW", 300)
+    monkeypatch.setattr("snapshots.differences.comparison.ALWAYS_FEW", 1)
     gentle = snapshots.check(jfk, "t", gently=True)
     assert gentle.unexplained == plain.unexplained == 1000

@@ -4,10 +4,11 @@ import pytest
 
 import deferred
 from deferred.batches import reconcile
-from sites import Directory, contacts, identity
+from sites import Directory
 from sites.errors import SiteRestored
-from sites.identity import Identity
-from sites.peers import Pair
+from sites.sessions import contacts, identity
+from sites.sessions.identity import Identity
+from sites.sessions.peers import Pair
 from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, queued, rows, run

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from sites import Directory, arrow
+from sites import Directory
 from sites.catalog import metadata
-from sites.site import Site
+from sites.sessions.site import Site
+from sites.transfer import arrow
 from tests.fix_db import MakeDatabase
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sites import Directory, Site
-from snapshots.refresh_notes import LIMITS
+from snapshots.definitions.refresh_notes import LIMITS
 from snaptide.figures import FIGURES
 from tests.fix_worlds import prepared_once
 from tests.integration.test_figures import figures

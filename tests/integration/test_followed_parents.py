@@ -8,11 +8,13 @@ import masters
 import snapshots
 from masters.errors import NoSnapshotLog
 from sites import Directory
+from sites.conditions.where import BadCondition
 from sites.errors import StillNeeded
 from sites.names import parse
-from sites.table import describe
-from sites.where import BadCondition
-from snapshots import comparison, follow, keys, moved
+from sites.tables.table import describe
+from snapshots import keys
+from snapshots.definitions import follow
+from snapshots.differences import comparison, moved
 from snapshots.errors import NeedsParent, NoSuchReference, NotByKey
 from snaptide import doctor
 from tests.fix_sites import log

@@ -12,8 +12,8 @@ from groups import CheckKind, CheckReason, GroupCheckReport
 from groups.errors import CannotReplicate, NoSuchGroup
 from sites import Directory, Site
 from sites.names import quoted
-from snapshots import comparison
 from snapshots.check.errors import CheckRefused
+from snapshots.differences import comparison
 from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, found_group, push_all, push_among, without
 from tests.linked_table import run

@@ -14,7 +14,8 @@ from deferred.errors import OtherSchemaVersion, TooWide
 from deferred.pushing import batch_by_batch
 from deferred.pushing.push import destinations
 from groups.errors import NotQuiesced, TablesDiffer
-from sites import Directory, Site, locks
+from sites import Directory, Site
+from sites.tables import locks
 from snapshots.errors import ColumnChanged, MasterBehind
 from tests.fix_worlds import prepared_once
 from tests.grouped import (

@@ -13,8 +13,8 @@ from groups.errors import CannotReplicate, GroupBusy, MasterAnswers, StillMaster
 from groups.relay import duplicate_watch, former_senders
 from groups.relay.duplicate_watch import DuplicateWatch
 from sites import Directory, Site
+from sites.capture.position import STRETCH
 from sites.errors import SiteUnreachable
-from sites.position import STRETCH
 from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
 from tests.grouped import (

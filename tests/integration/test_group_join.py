@@ -28,7 +28,8 @@ from groups.errors import (
     NoSuchMaster,
     NotEmpty,
 )
-from sites import Directory, Site, ranges
+from sites import Directory, Site
+from sites.conditions import ranges
 from sites.faults import InjectedFault
 from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once

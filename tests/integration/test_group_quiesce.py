@@ -14,7 +14,8 @@ from deferred.batches.pusher import only_pusher
 from deferred.errors import PushInterrupted
 from groups import pushes, quiesce
 from groups.errors import DdlRefused, GroupBusy, NotQuiesced, TablesDiffer
-from sites import Directory, locks
+from sites import Directory
+from sites.tables import locks
 from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
 from tests.linked_table import application, link, queued, rows, run

@@ -15,7 +15,7 @@ from sqlalchemy import select, text
 
 import groups
 from sites import Directory, Site
-from sites.triggered import brought
+from sites.writing.triggered import brought
 from tests.grouped import GROUP, found_group, group_id, push_all
 from tests.integration.test_check_under_load import busy, writer
 from tests.integration.test_group_check_under_load import PATHS, WRITES, push_from

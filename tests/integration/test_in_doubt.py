@@ -6,8 +6,9 @@ import pytest
 from sqlalchemy import text
 
 import synchronous
-from sites import Directory, faults, identity
+from sites import Directory, faults
 from sites.faults import InjectedFault
+from sites.sessions import identity
 from synchronous import commit, recovery
 from synchronous.decision import Answer
 from synchronous.errors import DecidedOtherwise, NotInDoubt, OutcomeUnknown

@@ -6,7 +6,7 @@ import pytest
 
 import snapshots
 from sites import Directory
-from snapshots import comparison
+from snapshots.differences import comparison
 from snapshots.errors import RowsKept
 from snaptide import migrate
 from tests.fix_sites import log

@@ -4,7 +4,8 @@ import pytest
 
 import snapshots
 from sites import Directory
-from snapshots import Cause, comparison
+from snapshots import Cause
+from snapshots.differences import comparison
 from snapshots.errors import MassDelete, MassLeave
 from snapshots.reports import RefreshReport, SnapshotReport, reasons
 from snapshots.tasks import _counts, _in_words

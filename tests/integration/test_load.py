@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from sites import Directory
 from sites.catalog import metadata
+from sites.conditions.ranges import ctid_ranges
 from sites.names import QualifiedName
-from sites.ranges import ctid_ranges
-from sites.site import Site
-from sites.transport import literal_text
+from sites.sessions.site import Site
+from sites.transfer.transport import literal_text
 from tests.fix_db import MakeDatabase
 from tests.linked_table import rows, run
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select, text
 
-from sites import Directory, memory
+from sites import Directory
+from sites.sessions import memory
 
 
 @pytest.mark.parametrize(("before", "after"), [("4", "1.1"), ("0.5", "0.5")])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from deferred.batches.net_change import EXPECTING_MANY, net_changes
 from deferred.queues.queue import Queue
 from sites import Directory, Site
-from sites.transport import copy_rows
-from sites.types import Xid8
+from sites.transfer.transport import copy_rows
+from sites.transfer.types import Xid8
 from tests.linked_table import link
 from tests.replay import (
     Image,

@@ -10,8 +10,12 @@ import masters
 import snapshots
 from masters.errors import CannotLease
 from sites import Directory, Site
+from snapshots.definitions.number_errors import (
+    NoSuchNumbers,
+    NumbersRefused,
+    TooManyNumbers,
+)
 from snapshots.errors import UnknownColumn
-from snapshots.number_errors import NoSuchNumbers, NumbersRefused, TooManyNumbers
 from snaptide import doctor
 from snaptide.status import status_of
 from tests.fix_commands import Snaptide

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, select, text
 import deferred
 from deferred.queues import define
 from sites import Directory
-from sites.prepared import planned_once
+from sites.sessions.prepared import planned_once
 from tests.linked_table import link, rows, run
 
 

@@ -10,7 +10,9 @@ from sqlalchemy import event
 import masters
 import snapshots
 from masters.log import registration
-from sites import Directory, Site, identity, position
+from sites import Directory, Site
+from sites.capture import position
+from sites.sessions import identity
 from tests.fix_sites import log
 from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh

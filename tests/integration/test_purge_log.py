@@ -12,7 +12,8 @@ import masters
 from masters.log import catalog as log_catalog
 from masters.log import registration, ring
 from masters.log.ring import SLOT_SHIFT
-from sites import Directory, Site, position
+from sites import Directory, Site
+from sites.capture import position
 from sites.names import QualifiedName
 from tests.linked_table import ORDERS, application, run
 

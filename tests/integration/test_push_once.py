@@ -17,7 +17,8 @@ from deferred.batches.shipping import prepare_shipment
 from deferred.errors import PositionMismatch
 from deferred.pushing import batch_by_batch
 from deferred.pushing.delivery import deliver
-from sites import Directory, identity
+from sites import Directory
+from sites.sessions import identity
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
 from tests.linked_table import (

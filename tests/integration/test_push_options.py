@@ -239,7 +239,7 @@ def test_progress_of_a_large_transaction_is_told_while_it_is_sent(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deferred.pushing.run.MANY", 10)
-    monkeypatch.setattr("sites.transport.COUNTED", 5)
+    monkeypatch.setattr("sites.transfer.transport.COUNTED", 5)
     told: list[tuple[int, int | None, str]] = []
     run(
         orders["jfk"],
@@ -265,7 +265,7 @@ def test_progress_of_a_large_transaction_is_told_while_it_is_written(
 ) -> None:
     """Each statement writes some rows at a time, and all of them in the end."""
     monkeypatch.setattr("deferred.pushing.run.MANY", 10)
-    monkeypatch.setattr("sites.counted.SLICE", 2)
+    monkeypatch.setattr("sites.writing.counted.SLICE", 2)
     told: list[tuple[int, int | None, str]] = []
     run(
         orders["jfk"],
@@ -284,7 +284,7 @@ def test_progress_of_a_large_transaction_is_told_while_it_is_written(
 def test_a_trigger_for_statements_sees_one_whoever_watches(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sites.counted.SLICE", 2)
+    monkeypatch.setattr("sites.writing.counted.SLICE", 2)
     run(
         orders["hq"],
         "CREATE TABLE seen (n bigint)",

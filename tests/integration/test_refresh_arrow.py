@@ -4,9 +4,10 @@ import pytest
 
 import snapshots
 from sites import Directory, Site
+from sites.conditions.ranges import rows_within
 from sites.names import QualifiedName
-from sites.ranges import rows_within
-from snapshots import comparison, keys, large
+from snapshots import keys
+from snapshots.differences import comparison, large
 from tests.fix_sites import log
 from tests.linked_table import run
 from tests.stories import refresh

@@ -5,8 +5,8 @@ import pytest
 import deferred
 import snapshots
 from sites import Directory
-from snapshots import comparison
 from snapshots.check.report import Reason
+from snapshots.differences import comparison
 from snapshots.errors import ColumnChanged
 from tests.fix_sites import log
 from tests.linked_table import application, run

@@ -8,9 +8,10 @@ from sqlalchemy import text
 import deferred
 import masters
 import snapshots
-from sites import Directory, Site, identity
-from sites.site import autocommit
-from snapshots import difference
+from sites import Directory, Site
+from sites.sessions import identity
+from sites.sessions.site import autocommit
+from snapshots.differences import difference
 from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 import snapshots
 from sites import Directory, Site
-from snapshots import buckets, comparison, difference, large
+from snapshots.differences import buckets, comparison, difference, large
 from snapshots.errors import StageLost
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
@@ -95,7 +95,7 @@ def test_stage_that_was_lost(hq, jfk, monkeypatch):
     assert (done.inserted, done.updated, done.deleted) == (50, 117, 30)
     losses.clear()
     run(hq, "UPDATE public.t SET s = 'x' WHERE a > 200")
-    monkeypatch.setattr(sys.modules["snapshots.refresh"], "ATTEMPTS", 1)
+    monkeypatch.setattr(sys.modules["snapshots.refreshing.refresh"], "ATTEMPTS", 1)
     with pytest.raises(StageLost):
         snapshots.refresh(jfk, "t", push_deferred_rpc=False)
 

@@ -4,8 +4,8 @@ import pytest
 
 import masters
 from sites import Directory
-from snapshots.create import create
-from snapshots.refresh import refresh
+from snapshots.creating.create import create
+from snapshots.refreshing.refresh import refresh
 from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")

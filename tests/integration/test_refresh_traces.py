@@ -8,7 +8,7 @@ import deferred
 import groups
 import snapshots
 from sites import Directory, Site, faults, traces
-from snapshots import refresh_once
+from snapshots.refreshing import refresh_once
 from tests.fix_sites import log
 from tests.fix_spans import Spans, facts, is_below, linked, trace_of
 from tests.fix_worlds import prepared_once

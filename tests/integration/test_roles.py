@@ -22,8 +22,9 @@ import groups
 import masters
 import snapshots
 import synchronous
-from sites import Directory, Site, faults, roles
+from sites import Directory, Site, faults
 from sites.errors import NotAMember
+from sites.tables import roles
 from snapshots.errors import FirstLoadByAnother
 from snaptide import doctor, grants, migrate
 from snaptide.cli import app

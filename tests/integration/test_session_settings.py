@@ -8,9 +8,10 @@ from psycopg import sql
 
 import deferred
 import snapshots
-from sites import Directory, Site, identity
+from sites import Directory, Site
 from sites.errors import NotAMember
-from snapshots import difference
+from sites.sessions import identity
+from snapshots.differences import difference
 from snaptide.embedded import PostgresServer
 from tests.fix_sites import log
 from tests.linked_table import link, rows, run

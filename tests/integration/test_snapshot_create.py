@@ -6,8 +6,8 @@ import pytest
 import snapshots
 from masters.errors import NoSnapshotLog
 from sites import Directory
+from sites.conditions.where import BadCondition, ConditionNotImmutable
 from sites.errors import BadName, UnknownTable
-from sites.where import BadCondition, ConditionNotImmutable
 from snapshots.errors import (
     CannotPark,
     ColumnsLeftOut,

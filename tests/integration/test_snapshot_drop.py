@@ -7,8 +7,9 @@ import pytest
 import deferred
 import snapshots
 from masters.log.snapshot_log import show_snapshot_log
-from sites import Directory, Site, locks
+from sites import Directory, Site
 from sites.errors import StillNeeded
+from sites.tables import locks
 from snapshots.errors import UndeliveredCalls, UnknownSnapshot
 from tests.fix_moments import Moments
 from tests.fix_sites import log

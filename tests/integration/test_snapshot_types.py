@@ -4,7 +4,7 @@ import pytest
 
 import snapshots
 from sites import Directory, Site
-from sites.definitions import UNREADABLE
+from sites.tables.definitions import UNREADABLE
 from snapshots.errors import DifferentTypes, UnreadableType
 from snaptide import doctor
 from tests.fix_sites import log

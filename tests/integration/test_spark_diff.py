@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from snapshots import SparkError, difference
-from snapshots.packed import Pair
+from snapshots import SparkError
+from snapshots.differences import difference
+from snapshots.differences.packed import Pair
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,9 @@ import masters
 import snapshots
 from deferred import runs, schedules
 from deferred.queues.backlog import set_disabled
-from sites import Directory, Site, activity
+from sites import Directory, Site
 from sites.errors import SnaptideError
+from sites.sessions import activity
 from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
 from tests.linked_table import link, run

@@ -18,7 +18,7 @@ from groups.errors import CannotSwitch
 from masters import rules
 from masters.errors import NoSnapshotLog
 from sites import Directory, Site
-from snapshots import former
+from snapshots.refreshing import former
 from snaptide.doctor import examine
 from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once

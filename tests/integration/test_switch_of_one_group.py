@@ -11,7 +11,8 @@ import snapshots
 from deferred.batches import marker
 from deferred.batches.cut import next_batch
 from deferred.errors import BothDestinations
-from sites import Directory, Site, identity
+from sites import Directory, Site
+from sites.sessions import identity
 from tests.grouped import (
     assert_masters_equal,
     found_group,

@@ -17,7 +17,7 @@ import synchronous
 from deferred.errors import WaitsForError
 from masters import rules
 from sites import Directory, Site
-from sites.transport import raw
+from sites.transfer.transport import raw
 from synchronous.errors import (
     CommitFailed,
     PendingCalls,
@@ -874,7 +874,7 @@ def sessions(site: Site) -> set[int]:
 def test_a_line_that_broke_while_nobody_used_it_is_opened_anew(
     linked: Directory, monkeypatch: pytest.MonkeyPatch, long: int
 ) -> None:
-    monkeypatch.setattr("sites.pooling.LONG", long)
+    monkeypatch.setattr("sites.sessions.pooling.LONG", long)
     update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
     change(linked, update)
     run(

@@ -3,8 +3,9 @@
 import pytest
 import sqlalchemy as sa
 
-from sites import Directory, Site, table_state
+from sites import Directory, Site
 from sites.names import parse
+from sites.tables import table_state
 from tests.linked_table import run, scalar
 
 TABLES = (

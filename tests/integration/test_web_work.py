@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from deferred import runs
-from sites import Directory, Site, activity
+from sites import Directory, Site
+from sites.sessions import activity
 from tests.console import Browser, console
 from tests.fix_worker import eventually
 from tests.grouped import without

@@ -7,7 +7,8 @@ import pytest
 import deferred
 import synchronous
 from deferred.queues import define
-from sites import Directory, Site, wide
+from sites import Directory, Site
+from sites.tables import wide
 from snaptide.doctor import pages
 from tests.linked_table import link, parked, rows, run, run_everywhere
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select, text
 
 from deferred.batches import work
 from sites import Directory, names
-from sites.staged import Staged, selected
+from sites.writing.staged import Staged, selected
 from tests.linked_table import run
 
 KINDS = text("SELECT count(*) FROM pg_temp.snaptide_work_1")

@@ -23,7 +23,8 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from deferred.pushing import batch_by_batch
-from sites import Directory, identity
+from sites import Directory
+from sites.sessions import identity
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests import seeds

@@ -9,8 +9,8 @@ import masters
 import snapshots
 from masters.errors import CannotLogTable, NoPrimaryKey
 from sites import Site
+from sites.conditions.where import BadCondition, ConditionNotImmutable
 from sites.errors import SnaptideError
-from sites.where import BadCondition, ConditionNotImmutable
 from snapshots import errors
 from tests.statements.case import TABLE
 from tests.stories import user

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from deferred.queues.queue import Queue
-from sites.staged import Staged
-from sites.table import Column, ForeignKey, Table, Unique
-from sites.types import NativeType
+from sites.tables.table import Column, ForeignKey, Table, Unique
+from sites.transfer.types import NativeType
+from sites.writing.staged import Staged
 
 
 def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Column:

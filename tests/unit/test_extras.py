@@ -52,7 +52,7 @@ def test_missing_extra_is_named(extra: str) -> None:
 
 def test_module_of_an_extra_names_it_when_it_is_used() -> None:
     found = python(
-        "from sites import arrow\n"
+        "from sites.transfer import arrow\n"
         "try:\n"
         "    arrow.schema(['integer'])\n"
         "except arrow.SnaptideError as error:\n"

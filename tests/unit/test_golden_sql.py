@@ -8,8 +8,8 @@ from sqlalchemy.sql import ClauseElement
 
 from deferred.batches.net_change import net_changes
 from masters.apply import detect
-from sites import unique_values, write
-from sites.types import Xid8
+from sites.transfer.types import Xid8
+from sites.writing import unique_values, write
 from tests.golden import assert_as_expected
 from tests.unit.tables import queue, staged, table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from snapshots.packed import Pair, pack
+from snapshots.differences.packed import Pair, pack
 
 
 def _pair(master: pa.Table, present: pa.Table, *key: str) -> Pair:

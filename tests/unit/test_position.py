@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from sites import position
-from sites.types import Xid8
+from sites.capture import position
+from sites.transfer.types import Xid8
 
 XID = sa.column("xid", Xid8())
 

@@ -5,8 +5,8 @@ import uuid
 import pytest
 
 from sites.errors import SiteReplaced, SiteRestored
-from sites.identity import Identity
-from sites.peers import Memory, Pair, Standing
+from sites.sessions.identity import Identity
+from sites.sessions.peers import Memory, Pair, Standing
 
 JFK, HQ, NEW, OLD, T1, T2, T3 = (uuid.uuid4() for _ in range(7))
 

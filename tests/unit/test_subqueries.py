@@ -2,9 +2,9 @@
 
 import pytest
 
-from sites import subqueries
+from sites.conditions import subqueries
+from sites.conditions.subqueries import Unreadable
 from sites.names import QualifiedName
-from sites.subqueries import Unreadable
 
 RENTAL = QualifiedName("public", "rental")
 CUSTOMER = QualifiedName("public", "customer")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sites.values import array_text, unsized
+from sites.transfer.values import array_text, unsized
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from sites.errors import NoFreeValue
-from sites.unique_values import movable, parking_column
-from sites.write import parents_first
+from sites.writing.unique_values import movable, parking_column
+from sites.writing.write import parents_first
 from tests.unit.tables import column, staged, table, unique
 
 

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy import func, select
 
 import snapshots
-from snapshots import RefreshReport, difference
+from snapshots import RefreshReport
+from snapshots.differences import difference
 from snaptide.demo.data import TABLES
 from snaptide.demo.errors import require
 from snaptide.demo.steps.define import GROUP, UPDATABLE

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 from masters.log.snapshot_log import ROWID
-from snapshots.buckets import BUCKETS
+from snapshots.differences.buckets import BUCKETS
 from tests.oracle.conditions.schema import Schema
 
 #: The history whose rows no user writes.

@@ -12,7 +12,8 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from sites import Directory, identity
+from sites import Directory
+from sites.sessions import identity
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests.fix_clock import FILE, Clock, faked_time

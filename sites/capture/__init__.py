@@ -1,0 +1,1 @@
+"""The triggers that record changes, and positions in what they record."""

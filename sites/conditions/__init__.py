@@ -1,0 +1,1 @@
+"""Conditions that choose rows, and ranges that divide them."""

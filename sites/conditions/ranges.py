@@ -1,0 +1,216 @@
+"""Dividing a table into parts that can be read in parallel, whatever its key.
+
+A part is a range of pages: PostgreSQL reads it without touching the others (TID range
+scan), and the type of the key does not matter. All parts together are exactly the table
+if they are read under one database snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Integer,
+    MetaData,
+    Row,
+    Select,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    column,
+    exists,
+    func,
+    literal,
+    not_,
+    select,
+    true,
+)
+from sqlalchemy.dialects.postgresql import CHAR, OID, REAL, REGCLASS
+
+from sites.names import QualifiedName, quoted
+from sites.tables import locks
+from sites.transfer.types import NativeType
+
+#: Large enough that the start of a task costs little in comparison.
+PART_BYTES = 64 * 2**20
+
+_pg = MetaData(schema="pg_catalog")
+_CLASS = Table(
+    "pg_class",
+    _pg,
+    Column("oid", OID),
+    Column("relname", Text),
+    Column("relnamespace", OID),
+    Column("relkind", CHAR(1)),
+    Column("relam", OID),
+    Column("relfilenode", OID),
+    Column("relpersistence", CHAR(1)),
+    Column("reltuples", REAL),
+)
+_NAMESPACE = Table("pg_namespace", _pg, Column("oid", OID), Column("nspname", Text))
+_INHERITS = Table("pg_inherits", _pg, Column("inhrelid", OID), Column("inhparent", OID))
+_METHOD = Table("pg_am", _pg, Column("oid", OID), Column("amname", Text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A range of pages of one table, or of one partition."""
+
+    #: The table to read, without tables that inherit from it.
+    table: QualifiedName
+    #: First page; None if the whole table is one part.
+    first: int | None = None
+    #: The page after the last one; None if the range has no end.
+    end: int | None = None
+
+    def predicate(self, source: FromClause) -> ColumnElement[bool]:
+        """The condition that a row of `source`, which is `table`, is in the range."""
+        if self.first is None:
+            return true()
+        ctid: ColumnElement[Any] = column("ctid", NativeType("tid"))
+        ctid.table = source  # type: ignore[attr-defined]
+        bounds = [ctid >= _tid(self.first)]
+        if self.end is not None:
+            bounds.append(ctid < _tid(self.end))
+        return and_(*bounds)
+
+    def restrict(self, query: Select[Any], source: FromClause) -> Select[Any]:
+        """Restrict a query that reads `source`, which is `table`, to the range."""
+        only = query.with_hint(source, "ONLY", "postgresql")
+        return only if self.first is None else only.where(self.predicate(source))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A table that holds rows."""
+
+    name: QualifiedName
+    #: as in `sites.tables.table.Glance`
+    file: int
+
+
+def leaves(connection: Connection, table: QualifiedName) -> dict[int, Leaf]:
+    """The tables that hold the rows of a table, by oid.
+
+    The table itself, its partitions, and tables that inherit from it.
+    """
+    return {
+        leaf.oid: Leaf(name=QualifiedName(leaf.nspname, leaf.relname), file=leaf.file)
+        for leaf in connection.execute(_leaves(table))
+    }
+
+
+def ctid_ranges(
+    connection: Connection, table: QualifiedName, parts: int | None = None
+) -> list[Range]:
+    """Divide a table, or each of its partitions, into ranges of pages.
+
+    Call it in the transaction whose database snapshot the readers will see, and keep
+    that open until they have read: it locks the table (ACCESS SHARE), because CLUSTER
+    or VACUUM FULL in between would move rows from range to range.
+
+    Parameters:
+        table: read with all its partitions and the tables that inherit from it.
+        parts: how many ranges there should be in all; each partition has at
+            least one. By default, one for each 64 MB.
+    """
+    locks.against_ddl(connection, table)
+    found = connection.execute(_leaves(table)).all()
+    total = sum(leaf.bytes for leaf in found)
+    size = PART_BYTES if parts is None else max(total // max(parts, 1), 1)
+    return [part for leaf in found for part in _divide(leaf, size)]
+
+
+def pages_of(
+    connection: Connection, table: QualifiedName
+) -> list[tuple[QualifiedName, int]]:
+    """The tables that hold the rows of a table, each with its number of pages.
+
+    The number is 0 if a table is empty, or has no pages that can be read apart. To be
+    called as `ctid_ranges`.
+    """
+    locks.against_ddl(connection, table)
+    return [
+        (
+            QualifiedName(leaf.nspname, leaf.relname),
+            leaf.bytes // leaf.block if leaf.has_pages else 0,
+        )
+        for leaf in connection.execute(_leaves(table))
+    ]
+
+
+def rows_within(connection: Connection, table: QualifiedName, size: int) -> int | None:
+    """About how many rows of a table take this many bytes; None if that is unknown.
+
+    By the statistics of the last VACUUM or ANALYZE, with values stored apart (TOAST).
+    """
+    found = _leaves(table).subquery()
+    counted = func.greatest(_CLASS.c.reltuples, 0)
+    totals = select(
+        func.sum(func.pg_table_size(found.c.oid)), func.sum(counted)
+    ).join_from(found, _CLASS, _CLASS.c.oid == found.c.oid)
+    taken, rows = connection.execute(totals).one()
+    return int(rows / float(taken) * size) if rows and taken else None
+
+
+def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:
+    name = QualifiedName(leaf.nspname, leaf.relname)
+    pages = leaf.bytes // leaf.block
+    count = min(max(round(leaf.bytes / size), 1), max(pages, 1))
+    if count == 1 or not leaf.has_pages:
+        return [Range(table=name)]
+    starts = [pages * i // count for i in range(count)]
+    return [
+        Range(table=name, first=first, end=end)
+        for first, end in zip(starts, [*starts[1:], None], strict=True)
+    ]
+
+
+def _leaves(table: QualifiedName) -> Select[Any]:
+    """All tables below this one that hold rows of their own, with their sizes."""
+    root = cast(literal(_quoted(table)), REGCLASS)
+    tree = select(cast(root, OID).label("oid")).cte("tree", recursive=True)
+    children = select(_INHERITS.c.inhrelid).where(_INHERITS.c.inhparent == tree.c.oid)
+    # UNION, not UNION ALL: a table can inherit from two others below the root.
+    tree = tree.union(children)
+    above = _INHERITS.alias("above")
+    part_of_another = exists().where(
+        above.c.inhrelid == _CLASS.c.oid, above.c.inhparent.not_in(select(tree.c.oid))
+    )
+    # Statements on the other table fire no trigger of this one.
+    noticed = and_(_CLASS.c.relpersistence == "p", not_(part_of_another))
+    return (
+        select(
+            _CLASS.c.oid,
+            _NAMESPACE.c.nspname,
+            _CLASS.c.relname,
+            case((noticed, _CLASS.c.relfilenode), else_=0).label("file"),
+            func.coalesce(func.pg_relation_size(_CLASS.c.oid), 0).label("bytes"),
+            cast(func.current_setting("block_size"), Integer).label("block"),
+            func.coalesce(_METHOD.c.amname == "heap", False).label("has_pages"),
+        )
+        .join_from(tree, _CLASS, _CLASS.c.oid == tree.c.oid)
+        .join(_NAMESPACE, _NAMESPACE.c.oid == _CLASS.c.relnamespace)
+        .outerjoin(_METHOD, _METHOD.c.oid == _CLASS.c.relam)
+        .where(_CLASS.c.relkind != "p")
+        .order_by(_NAMESPACE.c.nspname, _CLASS.c.relname)
+    )
+
+
+def _tid(page: int) -> ColumnElement[Any]:
+    return cast(
+        bindparam(None, f"({page},0)", Text, literal_execute=True), NativeType("tid")
+    )
+
+
+def _quoted(table: QualifiedName) -> str:
+    return f"{quoted(table.schema)}.{quoted(table.name)}"

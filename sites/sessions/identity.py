@@ -1,0 +1,238 @@
+"""The identity of a database, which tells it from restored, cloned, promoted copies."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from psycopg.errors import UndefinedTable
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.exc import ProgrammingError
+
+from sites.catalog import site_identity
+from sites.errors import (
+    NotAMember,
+    SiteChanged,
+    SiteNotInitialised,
+    UnsupportedDatabase,
+)
+from sites.sessions.prepared import planned_once
+from sites.sessions.site import Site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The facts that identify a database (docs/explanation/identity.md).
+
+    `pg_upgrade` changes the system identifier, a promotion the timeline, a
+    restore into another database of the same cluster only the database's oid.
+    """
+
+    site_id: uuid.UUID
+    name: str
+    system_identifier: int
+    timeline: int
+    database_oid: int
+    #: each repair makes a new one
+    incarnation: uuid.UUID
+    #: number of repairs
+    generation: int
+
+
+def read(connection: Connection) -> Identity:
+    """The identity that `site init` recorded.
+
+    Raises:
+        SiteNotInitialised: there is no schema `snaptide`, or no row in it.
+    """
+    return _of(_one(connection, _RECORDED_ALONE))
+
+
+def record(connection: Connection, name: str) -> None:
+    """Write the identity of this database, unless an earlier `site init` did."""
+    if connection.scalar(select(site_identity.c.site_id)) is None:
+        connection.execute(insert(site_identity).values(name=name, **_now(connection)))
+
+
+def renew(connection: Connection, name: str) -> Identity:
+    """Record the present identity anew; earlier positions mean nothing any more.
+
+    A database with another name than recorded is a copy, and becomes a new site.
+    """
+    recorded = read(connection)
+    values: dict[str, object] = {
+        **_now(connection),
+        "name": name,
+        "incarnation": uuid.uuid4(),
+        "generation": recorded.generation + 1,
+    }
+    if name != recorded.name:
+        values["site_id"] = uuid.uuid4()
+    connection.execute(update(site_identity).values(values))
+    return read(connection)
+
+
+def differences(connection: Connection) -> dict[str, tuple[int, int]]:
+    """The recorded facts that no longer hold: name -> (recorded, now)."""
+    return _differences(_one(connection, _RECORDED_AND_NOW))
+
+
+def confirm(connection: Connection, name: str) -> Identity:
+    """Read the identity, and make sure that it is still true.
+
+    Raises:
+        SiteNotInitialised: there is none.
+        NotAMember: our triggers would take applied changes for those of users.
+        SiteChanged: the database was restored, cloned or promoted since, or
+            the URL leads to another site.
+    """
+    return confirm_and_read(connection, name)[0]
+
+
+def confirm_and_read(
+    connection: Connection,
+    name: str,
+    also: tuple[ColumnElement[Any], ...] = (),
+    values: Mapping[str, object] | None = None,
+) -> tuple[Identity, Row[Any]]:
+    """As `confirm`, and read other values in the same round trip.
+
+    Parameters:
+        also: what else to read: constants, as the statement is kept for each.
+        values: the parameters of these.
+
+    Returns:
+        The identity, and a row that has the values.
+    """
+    row = _one(connection, _with(also), values)
+    if not row.may_apply:
+        raise NotAMember(
+            f"The user of site {name} is not a member of the role snaptide_apply.",
+            site=name,
+        )
+    changed = _differences(row)
+    if changed:
+        what = ", ".join(f"{k.replace('_', ' ')}" for k in changed)
+        raise SiteChanged(
+            f"The database of site {name} has changed: {what}.", **changed
+        )
+    if row.name != name:
+        raise SiteChanged(f"The database of site {name} says that it is {row.name}.")
+    return _of(row), row
+
+
+@contextmanager
+def initialised(site: Site) -> Iterator[Connection]:
+    """Open a transaction at a site, as `Site.transaction` does, if it is one of ours.
+
+    Raises:
+        SiteUnreachable.
+        SiteNotInitialised: there is no schema `snaptide`, or no row in it.
+    """
+    with site.transaction() as connection:
+        read(connection)
+        yield connection
+
+
+@contextmanager
+def confirmed(site: Site) -> Iterator[Connection]:
+    """Open a transaction at a site whose identity is still true.
+
+    Raises:
+        SiteUnreachable.
+        SiteNotInitialised, NotAMember, SiteChanged: as `confirm` raises them.
+    """
+    with site.transaction() as connection:
+        confirm(connection, site.name)
+        yield connection
+
+
+_RECORDED = [site_identity.c[name] for name in Identity.__slots__]
+
+#: Facts of a database now. A standby has no timeline: it writes no WAL of its own.
+_NOW = {
+    "system_identifier": "(SELECT system_identifier FROM pg_control_system())",
+    "timeline": (
+        "CASE WHEN NOT pg_is_in_recovery() THEN"
+        " ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int4 END"
+    ),
+    "database_oid": (
+        "(SELECT oid::int8 FROM pg_database WHERE datname = current_database())"
+    ),
+}
+
+_MAY_APPLY = (
+    "COALESCE(pg_has_role(session_user, to_regrole('snaptide_apply'), 'MEMBER'), false)"
+)
+
+
+_RECORDED_ALONE = planned_once(select(*_RECORDED))
+
+_RECORDED_AND_NOW = planned_once(
+    select(
+        *_RECORDED,
+        *(literal_column(sql).label(f"{name}_now") for name, sql in _NOW.items()),
+        literal_column(_MAY_APPLY).label("may_apply"),
+    )
+)
+
+
+@cache
+def _with(also: tuple[ColumnElement[Any], ...]) -> Select[Any]:
+    return planned_once(_RECORDED_AND_NOW.add_columns(*also))
+
+
+def _one(
+    connection: Connection,
+    query: Select[Any],
+    values: Mapping[str, object] | None = None,
+) -> Row[Any]:
+    try:
+        row = connection.execute(query, values or {}).one_or_none()
+    except ProgrammingError as error:
+        if not isinstance(error.orig, UndefinedTable):
+            raise
+        row = None
+    if row is None:
+        raise SiteNotInitialised(
+            f"Database {connection.engine.url.database} has no schema snaptide yet, "
+            "or an older version of it."
+        )
+    return row
+
+
+def _of(row: Row[Any]) -> Identity:
+    return Identity(**{name: row._mapping[name] for name in Identity.__slots__})
+
+
+def _differences(row: Row[Any]) -> dict[str, tuple[int, int]]:
+    pairs = {name: (getattr(row, name), getattr(row, f"{name}_now")) for name in _NOW}
+    _refuse_standby(pairs["timeline"][1])
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _now(connection: Connection) -> dict[str, int]:
+    now: list[ColumnElement[Any]] = [
+        literal_column(sql).label(name) for name, sql in _NOW.items()
+    ]
+    row = connection.execute(select(*now)).one()
+    _refuse_standby(row.timeline)
+    return dict(row._mapping)
+
+
+def _refuse_standby(timeline: int | None) -> None:
+    if timeline is None:
+        raise UnsupportedDatabase("The server is a standby.")

@@ -1,0 +1,399 @@
+"""A database that takes part, and the directory of all of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import RLock
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+import psycopg
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import DisconnectionError, OperationalError
+
+from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
+from sites.sessions import adapters, pooling, prepared
+
+#: With these settings all our connections read and write text the same way, so that a
+#: value that is passed through as text arrives unchanged.
+MEANINGS = {
+    # Otherwise each end uses its database's own encoding, and bytes change meaning.
+    "client_encoding": "UTF8",
+    "timezone": "UTC",
+    "datestyle": "ISO,YMD",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "lc_monetary": "C",
+    "xmloption": "content",
+    # Otherwise NULL in the text of an array is read as a string of four letters.
+    "array_nulls": "on",
+    # Otherwise a backslash in our literals escapes, and x = NULL means x IS NULL.
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    # Types have the same names at both ends.
+    "quote_all_identifiers": "off",
+}
+
+_FOR_PROGRAMS = {
+    **MEANINGS,
+    # If a crash lost a batch, a marker or a position that another site knows already,
+    # changes would be applied twice or lost.
+    "synchronous_commit": "on",
+    # A server notices within a minute that our machine is gone, and releases the rows
+    # that we had locked. By default it takes two hours.
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+    # With the default of 8 MB, PostgreSQL writes a work table of fifty thousand rows to
+    # a file and reads it back for each statement. A session takes the memory only as it
+    # fills such tables.
+    "temp_buffers": "32MB",
+    # Overrides the database's default: each statement of a merge must see the changes
+    # committed before it, or it would overwrite a user's change.
+    "default_transaction_isolation": "read committed",
+    # The session that holds the database snapshot of a refresh is idle while rows are
+    # compared, and a listener is idle while there are no changes: timeouts for users
+    # would end both.
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+}
+
+#: Of the sessions that run our statements. There no function of a user's is called
+#: instead of PostgreSQL's, and names are printed with their schemas.
+SETTINGS = {"search_path": "pg_catalog", **_FOR_PROGRAMS}
+
+OLDEST_VERSION = 160000
+
+#: Options of both pools: of our sessions, and of programs' connections.
+_POOL: dict[str, Any] = {
+    # The session used last comes first: it has its plans already.
+    "pool_use_lifo": True,
+    "pool_size": 4,
+    "max_overflow": 20,
+}
+
+#: Key under which a pool stores when a session was opened.
+_OPENED = "snaptide.opened"
+
+
+class Directory(Mapping[str, "Site"]):
+    """All sites by name, as `snaptide.toml` or a program gives them.
+
+    Used in a `with` statement, it closes its idle connections at the end.
+
+    Parameters:
+        urls: name -> connection URL (`postgresql://user:password@host/database`).
+    """
+
+    def __init__(self, urls: Mapping[str, str | URL]) -> None:
+        self._sites = {
+            name: Site(name=name, url=_driver_url(url), directory=self)
+            for name, url in urls.items()
+        }
+
+    def __getitem__(self, name: str) -> Site:
+        try:
+            return self._sites[name]
+        except KeyError:
+            known = ", ".join(sorted(self._sites)) or "none"
+            raise UnknownSite(
+                f"No site {name!r} is configured (known: {known}).", site=name
+            ) from None
+
+    def __contains__(self, name: object) -> bool:
+        # That of a Mapping expects a KeyError of the above.
+        return name in self._sites
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sites)
+
+    def __len__(self) -> int:
+        return len(self._sites)
+
+    def __repr__(self) -> str:
+        return f"Directory({', '.join(self._sites)})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the idle connections of all sites."""
+        for site in self._sites.values():
+            site.close()
+
+
+@dataclass(slots=True)
+class _Moment:
+    """The time before which sessions are too old to be used."""
+
+    at: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One database that takes part, as a master, a snapshot site or both.
+
+    Parameters:
+        name: its name for users and other sites.
+        url: its connection URL; the password never shows in a repr or an error.
+        directory: the sites that this one can reach.
+    """
+
+    name: str
+    url: URL = field(repr=False)
+    directory: Directory = field(repr=False, compare=False)
+    _renewed: _Moment = field(
+        default_factory=_Moment, init=False, repr=False, compare=False
+    )
+    _making: RLock = field(default_factory=RLock, init=False, repr=False, compare=False)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The pool of sessions for Snaptide's statements; made at first use."""
+        return self.new_engine(**_POOL)
+
+    @cached_property
+    def _for_programs(self) -> Engine:
+        # A pool apart: what a program sets in a session, or creates in its pg_temp,
+        # would change the meaning of our statements.
+        return self.new_engine(for_programs=True, **_POOL)
+
+    @cached_property
+    def _pools(self) -> dict[str, Engine]:
+        return {}
+
+    def pool(self, purpose: str, make: Callable[[], Engine]) -> Engine:
+        """Another pool of connections to this site; made at first use, by one thread.
+
+        Parameters:
+            purpose: the name of the pool.
+            make: makes the pool.
+        """
+        with self._making:
+            if purpose not in self._pools:
+                self._pools[purpose] = make()
+            return self._pools[purpose]
+
+    def close(self) -> None:
+        """Close the idle connections of all pools."""
+        with self._making:
+            for engine in self._pools.values():
+                engine.dispose()
+            self._pools.clear()
+        for name in ("engine", "_for_programs"):
+            if name in self.__dict__:
+                self.__dict__[name].dispose()
+
+    def renew(self) -> None:
+        """Stop using sessions that are open now: each closes at its next checkout."""
+        self._renewed.at = time.monotonic()
+
+    def new_engine(
+        self,
+        *,
+        for_programs: bool = False,
+        plans_once: bool = True,
+        resets: bool = True,
+        **options: Any,
+    ) -> Engine:
+        """Another pool of connections to this site, with our settings.
+
+        Parameters:
+            for_programs: whether the role's own search_path holds, for statements that
+                are not Snaptide's.
+            plans_once: whether the server plans `prepared.planned_once` statements only
+                once. Must be False in sessions that prepare other statements by name:
+                at a rollback the driver makes the server forget all of them.
+            resets: whether a commit ends what users' triggers have set for the session;
+                it does not in sessions of programs.
+            options: options of SQLAlchemy's `create_engine`.
+        """
+        engine = create_engine(
+            self.url,
+            **options,
+            # Every write is checked against the number of rows that it should change.
+            execution_options={"preserve_rowcount": True},
+            connect_args={
+                "options": libpq_options(_FOR_PROGRAMS if for_programs else SETTINGS),
+                # Prepare statements on request only, never by the driver's count: the
+                # tables of other statements may change.
+                "prepare_threshold": sys.maxsize,
+                "connect_timeout": 10,
+                "application_name": "snaptide",
+                "keepalives_idle": 30,
+                "keepalives_interval": 10,
+                "keepalives_count": 3,
+                # Milliseconds until a connection without acknowledgement is broken.
+                "tcp_user_timeout": 60_000,
+            },
+        )
+        if resets and not for_programs:
+            pooling.reset_at_commit(engine)
+        event.listen(engine, "connect", _prepare)
+        event.listen(engine, "checkout", self._refuse_old)
+        pooling.refuse_broken(engine)
+        if plans_once:
+            event.listen(engine, "do_execute", prepared.execute)
+        return engine
+
+    def _refuse_old(self, _driver: object, record: Any, _taken: object) -> None:
+        if record.info[_OPENED] < self._renewed.at:
+            raise DisconnectionError(
+                "The session was opened before new ones were asked for."
+            )
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Open a connection for a program's statements; the program commits.
+
+        Names without a schema are found as in psql: by the role's own search_path.
+
+        Raises:
+            SiteUnreachable: the server does not answer or refuses the login.
+        """
+        with self.session(self._for_programs) as connection:
+            yield connection
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a connection as `connect` does, and commit at the end of the block.
+
+        Raises:
+            SiteUnreachable: the server does not answer or refuses the login.
+        """
+        with self.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def session(self, engine: Engine | None = None) -> Iterator[Connection]:
+        """Open a connection for Snaptide's own statements; the caller commits.
+
+        Without a schema, only names of PostgreSQL's own are found.
+
+        Parameters:
+            engine: a pool of this site, if not its pool `engine`.
+
+        Raises:
+            SiteUnreachable: the server does not answer or refuses the login.
+        """
+        with self.open(engine or self.engine) as connection:
+            yield connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Open a session in a transaction that commits at the end."""
+        with self.session() as connection, connection.begin():
+            yield connection
+
+    def open(self, engine: Engine) -> Connection:
+        """Open a connection of a pool of this site; the caller commits and closes it.
+
+        Raises:
+            SiteUnreachable: the server does not answer or refuses the login.
+        """
+        try:
+            return engine.connect()
+        except OperationalError as error:
+            raise SiteUnreachable(
+                f"Site {self.name} ({self.address}) cannot be reached: "
+                f"{_reason(error, self.url.password)}",
+                site=self.name,
+            ) from None
+
+    def peer(self, name: str) -> Site:
+        """Another site of the same directory.
+
+        Raises:
+            UnknownSite: no site of that name is configured.
+        """
+        return self.directory[name]
+
+    @property
+    def address(self) -> str:
+        """Host, port and database, for messages."""
+        where = self._where()
+        host = where.get("host", "localhost")
+        shown = f"[{host}]" if _is_ipv6(host) else host
+        return f"{shown}:{where.get('port', 5432)}/{self.url.database}"
+
+    def libpq_uri(self) -> str:
+        """A URI with password and our settings, for drivers outside the pool."""
+        where = self._where()
+        user = quote(where.pop("user", ""), safe="")
+        secret = (
+            ":" + quote(where.pop("password"), safe="") if self.url.password else ""
+        )
+        login = f"{user}{secret}@" if user or secret else ""
+        # As a parameter, an IPv6 address, a socket directory, several hosts or no host
+        # mean the same as they do for the pool.
+        query = {**where, "options": libpq_options()}
+        return f"postgresql://{login}/?{urlencode(query, quote_via=quote)}"
+
+    def _where(self) -> dict[str, str]:
+        """The libpq parameters that the URL stands for."""
+        _, found = self.url.get_dialect()().create_connect_args(self.url)
+        # SQLAlchemy adds objects for the driver, which libpq does not know.
+        return {k: str(v) for k, v in found.items() if isinstance(v, str | int)}
+
+
+@contextmanager
+def autocommit(*connections: Connection) -> Iterator[None]:
+    """Let each statement be a transaction of its own, which saves two round trips.
+
+    The connections must be outside a transaction, and are so afterwards.
+    """
+    levels = [
+        one.get_execution_options().get("isolation_level", "READ COMMITTED")
+        for one in connections
+    ]
+    for one in connections:
+        one.execution_options(isolation_level="AUTOCOMMIT")
+    try:
+        yield
+    finally:
+        for one, level in zip(connections, levels, strict=True):
+            if not one.invalidated:
+                one.rollback()
+                one.execution_options(isolation_level=level)
+
+
+def libpq_options(settings: Mapping[str, str] = SETTINGS) -> str:
+    """Settings as command-line options that a server takes at connection time."""
+    escaped = ((name, value.replace(" ", r"\ ")) for name, value in settings.items())
+    return " ".join(f"-c {name}={value}" for name, value in escaped)
+
+
+def _driver_url(url: str | URL) -> URL:
+    parsed = make_url(url)
+    if parsed.get_backend_name() not in ("postgresql", "postgres"):
+        raise UnsupportedDatabase(
+            f"Snaptide does not support {parsed.get_backend_name()}."
+        )
+    return parsed.set(drivername="postgresql+psycopg")
+
+
+def _prepare(driver: psycopg.Connection[Any], record: Any) -> None:
+    record.info[_OPENED] = time.monotonic()
+    version = driver.info.server_version
+    if version < OLDEST_VERSION:
+        raise UnsupportedDatabase(f"The server is PostgreSQL {version // 10000}.")
+    adapters.install(driver)
+
+
+def _reason(error: OperationalError, password: str | None) -> str:
+    text = " ".join(str(error.orig).split())
+    return text.replace(password, "***") if password else text
+
+
+def _is_ipv6(host: str) -> bool:
+    return ":" in host and "," not in host

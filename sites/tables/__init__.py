@@ -1,0 +1,1 @@
+"""Tables of users: describing, creating and locking them."""

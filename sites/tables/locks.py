@@ -1,0 +1,88 @@
+"""Locks on users' tables: taken within a moment, or tried again later.
+
+A session that waits for a table lock makes all later sessions wait, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import sqlalchemy as sa
+from psycopg import sql
+from psycopg.errors import LockNotAvailable
+from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import OperationalError
+from tenacity import Retrying, stop_after_attempt, wait_random
+
+from sites import retry
+from sites.names import QualifiedName, identifier
+from sites.transfer.transport import raw
+
+#: How long other sessions may have to wait behind us while we wait for a lock.
+MOMENT = "500ms"
+
+ATTEMPTS = 20
+
+#: Table locks of sessions that neither change rows nor lock them.
+_OF_READERS = ("AccessShareLock", "ShareUpdateExclusiveLock")
+
+_LOCKS = sa.table("pg_locks", *map(sa.column, ("database", "relation", "mode", "pid")))
+_DATABASE = sa.table("pg_database", sa.column("oid"), sa.column("datname"))
+
+
+def others_write(connection: Connection, tables: Collection[int]) -> bool:
+    """Whether another open transaction may have changed or locked rows of tables."""
+    here = select(_DATABASE.c.oid).where(_DATABASE.c.datname == func.current_database())
+    held = select(_LOCKS.c.mode).where(
+        _LOCKS.c.relation.in_(tables),
+        _LOCKS.c.database == here.scalar_subquery(),
+        _LOCKS.c.mode.not_in(_OF_READERS),
+        # A prepared transaction has no process: its pid is NULL.
+        _LOCKS.c.pid.is_distinct_from(func.pg_backend_pid()),
+    )
+    return bool(connection.scalar(select(held.exists())))
+
+
+def briefly(connection: Connection) -> None:
+    """Let this transaction wait for each lock no longer than `MOMENT`."""
+    connection.execute(select(func.set_config("lock_timeout", MOMENT, True)))
+
+
+def against_writers(connection: Connection, table: QualifiedName) -> None:
+    """Wait for sessions that write to a table, and keep others out until the commit."""
+    raw(connection).execute(
+        sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(identifier(table))
+    )
+
+
+def against_ddl(connection: Connection, *tables: QualifiedName) -> None:
+    """Keep DDL off tables until the commit; users may still read and write rows.
+
+    Takes no database snapshot: if this is called first, the transaction takes its
+    snapshot after the lock. To an earlier snapshot, a table looks empty that was
+    truncated since, or rewritten as by a change of a type.
+
+    Raises:
+        psycopg.errors.UndefinedTable: one of them is gone.
+    """
+    if tables:
+        names = sql.SQL(", ").join(map(identifier, dict.fromkeys(tables)))
+        raw(connection).execute(
+            sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names)
+        )
+
+
+def patiently() -> Retrying:
+    """Try again if another session kept a table locked."""
+    return retry.on(
+        LockNotAvailable,
+        OperationalError,
+        when=_locked,
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_random(0.1, 0.5),
+    )
+
+
+def _locked(error: LockNotAvailable | OperationalError) -> bool:
+    cause = error.orig if isinstance(error, OperationalError) else error
+    return isinstance(cause, LockNotAvailable)

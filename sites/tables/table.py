@@ -1,0 +1,392 @@
+"""Describing a table of the user's, as the catalog has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    TableClause,
+    Text,
+    TextClause,
+    and_,
+    cast,
+    func,
+    literal_column,
+    or_,
+    text,
+)
+
+from sites.errors import UnknownTable
+from sites.names import QualifiedName
+from sites.sessions.prepared import planned_once
+from sites.sql import load
+from sites.transfer.types import NativeType, as_record
+
+_EXACT = {
+    "smallint",
+    "integer",
+    "bigint",
+    "text",
+    "character varying",
+    "uuid",
+    "boolean",
+    "bytea",
+    "date",
+    "timestamp without time zone",
+    "timestamp with time zone",
+}
+
+#: Bytes of their values.
+_INTEGERS = {"smallint": 2, "integer": 4, "bigint": 8}
+
+#: Values of these types can be equal although they are printed in different ways.
+_HASHED = {"interval", "jsonb"}
+
+_DIGITS = re.compile(r"^numeric\(\d+,(-?\d+)\)")
+_MOST_DIGITS = 1000
+#: Types whose values all have their length.
+_PADDED = re.compile(r"^(character|bit)\((\d+)\)(.*)")
+_LENGTH = re.compile(r"^(character varying|bit varying)\(\d+\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column as the catalog describes it."""
+
+    name: str
+    number: int
+    #: Changes with its number, type or collation, or the expression that generates it.
+    state: str
+    #: As `format_type()` prints it, with the schema unless that is pg_catalog.
+    type: str
+    #: The same without a length.
+    plain: str
+    #: The type below all domains: a domain may refuse the NULL of an absent image.
+    recorded: str
+    #: The oid of that type: another type may get its name.
+    recorded_oid: int
+    #: bytes of each value; negative if they differ
+    size: int
+    nullable: bool
+    #: Neither the column nor a domain refuses NULL.
+    takes_null: bool
+    #: A domain checks its values.
+    checked: bool
+    default: str | None
+    #: '' no, 's' stored, 'v' virtual
+    generated: str
+    #: '' no, 'a' always, 'd' by default
+    identity: str
+    #: Set if it is not the collation of the type.
+    collation: str | None
+    #: IS DISTINCT FROM works on values of this type (not so for json or point).
+    comparable: bool
+    #: The operator that compares values for equality, if it is not pg_catalog's `=`.
+    equality: str | None
+    #: Rows can be paired by values of this type.
+    pairable: bool
+    #: PostgreSQL has a hash of 64 bits for values of this type.
+    hashable: bool = True
+    #: False if its collation treats different texts as equal.
+    deterministic: bool = True
+    #: A change of its value changes other rows, by a foreign key's ON UPDATE.
+    followed: bool = False
+
+    @property
+    def sql_type(self) -> NativeType:
+        """The type, for use in statements."""
+        return NativeType(self.type, self.equality)
+
+    @property
+    def recorded_type(self) -> NativeType:
+        """The type below all domains, for use in statements."""
+        return NativeType(self.recorded, self.equality)
+
+    @property
+    def staged_type(self) -> NativeType:
+        """The type for staged values, which may be too long or too large.
+
+        Only the write refuses such values, when it is known to which row they belong.
+        The scale stays: digits are rounded, and no value is refused for them.
+        """
+        widest = _DIGITS.sub(rf"numeric({_MOST_DIGITS},\1)", self.recorded)
+        return NativeType(_LENGTH.sub(r"\1", widest), self.equality)
+
+    def as_large_as(self, other: Column) -> Column:
+        """The column, or one that also has room for the values of another.
+
+        Values of all other types are staged without their length anyway.
+        """
+        mine, its = _room(self.recorded), _room(other.recorded)
+        if mine[0] != its[0] or mine[1] >= its[1]:
+            return self
+        kind = other.recorded
+        return replace(self, type=kind, plain=kind, recorded=kind, size=other.size)
+
+    def same_as(
+        self, left: ColumnElement[Any], right: ColumnElement[Any]
+    ) -> ColumnElement[bool]:
+        """Whether two values are equal by the rules of their type, NULLs included."""
+        if not (self.comparable or self.equality):
+            left, right = cast(left, Text), cast(right, Text)
+        return left.is_not_distinct_from(right)
+
+    def unchanged(
+        self, old: ColumnElement[Any], new: ColumnElement[Any]
+    ) -> ColumnElement[bool]:
+        """Whether a value was left alone: 1.00 equals 1.0, but is a change of it."""
+        if self.exact:
+            return old.is_not_distinct_from(new)
+        return as_record(old).bool_op("*=")(as_record(new))
+
+    def alike(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """A value such that equal ones have one text, by the equality of the column.
+
+        A reference and its key may have several types: of those that can be mixed, the
+        text stays what it is.
+        """
+        kind = self.recorded.partition("(")[0]
+        if kind == "numeric":
+            return func.trim_scale(value)
+        if kind in ("real", "double precision"):  # -0 equals 0
+            return value + cast(literal_column("0"), NativeType(kind))
+        if kind.rpartition(".")[2] == "citext":
+            return func.lower(value)
+        if (
+            not self.deterministic
+            or kind in _HASHED
+            or (self.equality and self.hashable)
+        ):
+            return self._hash(value)
+        # As text it has no padding.
+        return cast(value, Text) if kind == "character" else value
+
+    def _hash(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """A hash that equal values share; two seeds make chance collisions unlikely."""
+        if self.collation is not None:  # a work table's column has none
+            value = value.op("COLLATE")(literal_column(self.collation))
+        record = func.row(value)
+        return func.concat_ws(
+            " ",
+            func.hash_record_extended(record, literal_column("0")),
+            func.hash_record_extended(record, literal_column("1")),
+        )
+
+    @property
+    def exact(self) -> bool:
+        """Whether equal values of this type are always identical."""
+        return self.collation is None and self.type.partition("(")[0] in _EXACT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unique:
+    """A primary key, unique constraint or unique index over plain columns."""
+
+    name: str
+    columns: tuple[str, ...]
+    primary: bool
+    deferrable: bool
+    is_constraint: bool
+    #: two NULLs are the same value
+    nulls_not_distinct: bool = False
+    #: checked at the commit, unless SET CONSTRAINTS asks for it before
+    deferred: bool = False
+
+    def same(
+        self, held: ColumnElement[Any], wanted: ColumnElement[Any]
+    ) -> ColumnElement[bool]:
+        """Whether two values are equal for this key; an index can be used for it."""
+        if not self.nulls_not_distinct:
+            return held == wanted
+        return or_(held == wanted, and_(held.is_(None), wanted.is_(None)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignKey:
+    """A foreign key; its actions are the catalog's letters (a r c n d)."""
+
+    name: str
+    columns: tuple[str, ...]
+    parent_schema: str
+    parent_table: str
+    parent_columns: tuple[str, ...]
+    on_delete: str
+    on_update: str
+    #: the columns that a delete sets to NULL or the default; empty for all
+    delete_columns: tuple[str, ...]
+    deferrable: bool
+    #: Each row has a parent with equal values: not so if the key is NOT VALID, NOT
+    #: ENFORCED, or for a PERIOD.
+    always: bool
+    #: Checked at the commit, unless SET CONSTRAINTS asks for it before.
+    deferred: bool = False
+
+    @property
+    def parent(self) -> QualifiedName:
+        """The table that the key refers to."""
+        return QualifiedName(self.parent_schema, self.parent_table)
+
+    @property
+    def acts(self) -> bool:
+        """Whether it may delete or change rows: CASCADE, SET NULL or SET DEFAULT."""
+        return bool({self.on_delete, self.on_update} & {"c", "n", "d"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of the user's: columns, unique keys and foreign keys."""
+
+    schema: str
+    name: str
+    oid: int
+    #: r table, p partitioned, v view, f foreign, m materialized
+    kind: str
+    columns: tuple[Column, ...]
+    uniques: tuple[Unique, ...]
+    foreign_keys: tuple[ForeignKey, ...]
+    #: row-level security applies to what this user reads
+    hides_rows: bool = False
+    #: a rule by which statements write something else instead, always
+    instead: str | None = None
+
+    @property
+    def qualified(self) -> QualifiedName:
+        """Schema and name."""
+        return QualifiedName(self.schema, self.name)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the primary key, in its order; empty if there is none."""
+        return next((u.columns for u in self.uniques if u.primary), ())
+
+    def as_large_as(self, other: Table) -> Table:
+        """The table with each column `as_large_as` the other's of the same name."""
+        there = {column.name: column for column in other.columns}
+        columns = (c.as_large_as(there.get(c.name, c)) for c in self.columns)
+        return replace(self, columns=tuple(columns))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """The column of that name; KeyError if there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    def sql(self) -> TableClause:
+        """The table for use in SQLAlchemy statements; values pass unchanged."""
+        columns: list[sa.ColumnClause[Any]] = [
+            sa.column(c.name, c.sql_type) for c in self.columns
+        ]
+        return sa.table(self.name, *columns, schema=self.schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """The few facts of a table that tell whether it has changed."""
+
+    #: the state of each column, by name
+    columns: Mapping[str, str]
+    #: Row-level security applies to what this user reads.
+    hides_rows: bool
+    #: The names of its foreign keys to the tables asked for, and of those that always
+    #: hold.
+    references: frozenset[str]
+    always: frozenset[str]
+    #: Its oid, if no other table can hold rows of it.
+    alone: int | None
+    #: The number of its file, which changes when the table is rewritten; 0 if a crash
+    #: loses its rows, or they are in other tables.
+    file: int
+
+
+def glance(
+    connection: Connection,
+    tables: Sequence[QualifiedName],
+    parents: Sequence[QualifiedName],
+) -> dict[QualifiedName, Glance]:
+    """Look at several tables at once; tables that do not exist are left out."""
+    rows = connection.execute(
+        _glance(),
+        {
+            "schemas": [name.schema for name in tables],
+            "names": [name.name for name in tables],
+            "parent_schemas": [name.schema for name in parents],
+            "parent_names": [name.name for name in parents],
+        },
+    )
+    return {
+        QualifiedName(row.schema, row.name): Glance(
+            columns=row.columns or {},
+            hides_rows=row.hides_rows,
+            references=frozenset(row.references),
+            always=frozenset(row.always),
+            alone=row.alone,
+            file=row.file,
+        )
+        for row in rows
+    }
+
+
+def describe(connection: Connection, table: QualifiedName) -> Table:
+    """Read a table's description from the catalog.
+
+    Raises:
+        UnknownTable: no such table, or it is not visible to this user.
+    """
+    found = connection.execute(
+        _described(), {"schema": table.schema, "name": table.name}
+    ).one_or_none()
+    if found is None:
+        raise UnknownTable(f"There is no table {table}.", table=str(table))
+    return Table(
+        schema=table.schema,
+        name=table.name,
+        oid=found.oid,
+        kind=found.kind,
+        hides_rows=found.hides_rows,
+        instead=found.instead,
+        columns=tuple(Column(**row) for row in _rows(found.columns)),
+        uniques=tuple(Unique(**row) for row in _rows(found.uniques)),
+        foreign_keys=tuple(ForeignKey(**row) for row in _rows(found.foreign_keys)),
+    )
+
+
+def _room(kind: str) -> tuple[str, int]:
+    """What kind of values a type has, and how large they may be; 0 for most."""
+    if kind in _INTEGERS:
+        return "integer", _INTEGERS[kind]
+    found = _PADDED.match(kind)
+    return (found[1] + found[3], int(found[2])) if found else (kind, 0)
+
+
+@cache
+def _glance() -> TextClause:
+    return planned_once(text(load("glance").format(state=load("column_state"))))
+
+
+@cache
+def _described() -> TextClause:
+    parts = {name: load(name) for name in ("columns", "constraints", "foreign_keys")}
+    parts["columns"] = parts["columns"].format(state=load("column_state"))
+    return planned_once(text(load("described").format(**parts)))
+
+
+def _rows(found: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    return [with_tuples(row) for row in found or ()]
+
+
+def with_tuples(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """The values of a row by name, with tuples for arrays, as frozen objects want."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}

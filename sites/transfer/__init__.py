@@ -1,0 +1,1 @@
+"""Carrying rows between databases: COPY, Arrow, and values as text."""

@@ -1,0 +1,329 @@
+"""The one bulk transport between databases: COPY, passed through unparsed.
+
+The destination reads what the source prints, and nothing in between looks at a value,
+so every type arrives unchanged (`SETTINGS` in `sites.sessions.site` make both ends
+print and read alike).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from typing import cast
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import Connection, Select, SelectBase, TableClause
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import DBAPIError
+
+from sites import faults
+from sites.progress import RowsDone
+
+#: How many bytes of a COPY are passed on at a time.
+PIECE = 64 * 1024
+
+#: The protocol counts the values of a statement in two bytes.
+MOST_VALUES = 65_535
+
+_NOTHING = sql.SQL("")
+
+#: Progress of a COPY is reported each time after this many rows.
+COUNTED = 10_000
+
+_DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
+
+
+def copy(
+    source: Connection,
+    select: Select[tuple[object, ...]] | str,
+    target: Connection,
+    table: TableClause,
+    columns: Sequence[str],
+    *,
+    few: int = 0,
+    on_progress: RowsDone | None = None,
+) -> int:
+    """Copy the rows of a query into a table of another database.
+
+    Parameters:
+        source, target: connections; neither is committed here.
+        select: query with the columns that `columns` names, in that order; or its
+            text, if the caller keeps it.
+        table: the table to which the rows are added.
+        few: fewer rows than this are sent as values of one statement.
+        on_progress: called from time to time with the number of rows sent.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    query = select if isinstance(select, str) else literal_text(select)
+    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(query))
+    with (
+        _reported(source, target),
+        raw(source).cursor() as reader,
+        raw(target).cursor() as writer,
+    ):
+        with reader.copy(out) as rows:
+            first = list(islice(rows.rows(), few))
+            if few and len(first) < few:
+                return _insert(writer, table, columns, first)
+            faults.point("transport.before_copy")
+            with writer.copy(copy_in(table, columns)) as sink:
+                for row in first:
+                    sink.write_row(row)
+                for block in joined(
+                    _counted(rows, on_progress) if on_progress else rows
+                ):
+                    sink.write(block)
+        return writer.rowcount
+
+
+def send(
+    source: Connection,
+    query: str,
+    target: Connection,
+    table: TableClause,
+    columns: Sequence[str],
+) -> int:
+    """Copy a few rows as `copy` does, in place of those that the table has.
+
+    For a query that a session repeats often.
+
+    Parameters:
+        query: the text of the query; a session plans it once. Its columns must keep
+            their types as long as the session lasts.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    with (
+        _reported(source, target),
+        raw(source).cursor() as reader,
+        raw(target).cursor() as writer,
+    ):
+        reader.execute(query.encode(), prepare=True)
+        found = reader.pgresult
+        assert found is not None
+        rows = [
+            [_text(found.get_value(n, m)) for m in range(found.nfields)]
+            for n in range(found.ntuples)
+        ]
+        gone = sql.SQL("DELETE FROM {}").format(_name(table))
+        if not rows:
+            writer.execute(gone)
+            return 0
+        # It deletes the rows of before: the two parts see the table as it was.
+        instead = sql.SQL("WITH gone AS ({}) ").format(gone)
+        return _insert(writer, table, columns, rows, instead)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
+
+
+def rows(source: Connection, query: str) -> Iterator[tuple[str | None, ...]]:
+    """The rows of a query as texts, one after the other.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(query))
+    with (
+        _reported(source),
+        raw(source).cursor() as reader,
+        reader.copy(out) as found,
+    ):
+        yield from cast("Iterator[tuple[str | None, ...]]", found.rows())
+
+
+def copy_rows(
+    target: Connection,
+    table: TableClause,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+) -> int:
+    """Copy rows of text values (None is NULL) into a table; the database casts them.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    with _reported(target), raw(target).cursor() as writer:
+        with writer.copy(copy_in(table, columns)) as sink:
+            for row in rows:
+                sink.write_row(row)
+        return writer.rowcount
+
+
+def copy_csv(
+    target: Connection,
+    table: TableClause,
+    columns: Sequence[str],
+    pieces: Iterable[bytes],
+) -> int:
+    """Copy rows into a table, in the form that `sites.transfer.arrow.csv` makes.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    into = copy_in(table, columns) + sql.SQL(" (FORMAT csv, ENCODING 'UTF8')")
+    with _reported(target), raw(target).cursor() as writer:
+        with writer.copy(into) as sink:
+            for piece in pieces:
+                sink.write(piece)
+        return writer.rowcount
+
+
+def copy_out_csv(source: Connection, select: Select[tuple[object, ...]]) -> bytearray:
+    """The rows of a query as CSV, in the form that `sites.transfer.arrow.from_csv`
+    reads.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    out = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)")
+    found = bytearray()
+    with (
+        _reported(source),
+        raw(source).cursor() as reader,
+        reader.copy(out.format(sql.SQL(literal_text(select)))) as rows,
+    ):
+        for row in rows:
+            found += row
+    return found
+
+
+def raw(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
+    """The driver's connection below; begins its transaction if there is none yet."""
+    if not connection.in_transaction():
+        connection.begin()
+    return _driver(connection)
+
+
+def _driver(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
+    return cast(
+        "psycopg.Connection[tuple[object, ...]]",
+        connection.connection.driver_connection,
+    )
+
+
+def literal_text(query: SelectBase) -> str:
+    """A query as text with its values in it, for COPY and DDL without parameters."""
+    compiled = query.compile(dialect=_DIALECT, compile_kwargs={"literal_binds": True})
+    # The compiler doubles percent signs for the driver, which replaces them only in
+    # statements with parameters.
+    return str(compiled).replace("%%", "%")
+
+
+def copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
+    """The COPY statement that writes rows into these columns of a table."""
+    return sql.SQL("COPY {} ({}) FROM STDIN").format(
+        _name(table), sql.SQL(", ").join(map(sql.Identifier, columns))
+    )
+
+
+def joined(blocks: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
+    """Join rows of COPY, which arrive one by one, to larger pieces for fewer calls."""
+    piece = bytearray()
+    for block in blocks:
+        piece += block
+        if len(piece) >= PIECE:
+            yield bytes(piece)
+            piece.clear()
+    if piece:
+        yield bytes(piece)
+
+
+def _counted(
+    rows: Iterable[bytes | bytearray | memoryview], on_progress: RowsDone
+) -> Iterator[bytes | bytearray | memoryview]:
+    """Pass on rows of COPY, and report their number from time to time."""
+    for count, row in enumerate(rows, 1):
+        if count % COUNTED == 0:
+            on_progress(count)
+        yield row
+
+
+def _insert(
+    writer: psycopg.Cursor[tuple[object, ...]],
+    table: TableClause,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    before: sql.Composable = _NOTHING,
+) -> int:
+    """Write rows of text by one INSERT, which casts them to the columns' types.
+
+    Uses several statements if the values are too many for one.
+
+    Parameters:
+        before: begins the first statement.
+    """
+    if not rows:
+        return 0
+    most = MOST_VALUES // len(columns)
+    if len(rows) > most:
+        first = _insert(writer, table, columns, rows[:most], before)
+        return first + _insert(writer, table, columns, rows[most:])
+    line = sql.SQL("({})").format(
+        sql.SQL(", ").join([sql.Placeholder()] * len(columns))
+    )
+    statement = sql.SQL("{}INSERT INTO {} ({}) VALUES {}").format(
+        before,
+        _name(table),
+        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        sql.SQL(", ").join([line] * len(rows)),
+    )
+    return writer.execute(statement, list(chain.from_iterable(rows))).rowcount
+
+
+def _name(table: TableClause) -> sql.Identifier:
+    return sql.Identifier(*(part for part in (table.schema, table.name) if part))
+
+
+@contextmanager
+def _reported(*connections: Connection) -> Iterator[None]:
+    """Raise the driver's errors as SQLAlchemy's, and invalidate broken connections."""
+    try:
+        yield
+    except psycopg.Error as error:
+        broken = [c for c in connections if _driver(c).closed]
+        for connection in broken:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            "COPY",
+            None,
+            error,
+            psycopg.Error,
+            connection_invalidated=bool(broken),
+            dialect=_DIALECT,
+        ) from error
+
+
+def analyze(
+    connection: Connection, table: TableClause, columns: Sequence[str] = ()
+) -> None:
+    """Give the planner statistics about the current rows of a table.
+
+    A tenth of the usual sample is enough for a table that is written and read once.
+
+    Parameters:
+        columns: the columns that conditions look at; all if not given.
+    """
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    listed = sql.SQL(" ({})").format(names) if columns else sql.SQL("")
+    raw(connection).execute(
+        sql.SQL(
+            "SET LOCAL default_statistics_target = 10; ANALYZE {}{};"
+            " RESET default_statistics_target"
+        ).format(_name(table), listed)
+    )

@@ -1,0 +1,1 @@
+"""Writing staged changes to tables of users, in an order that constraints allow."""

@@ -1,0 +1,1 @@
+"""The verbs on snapshots themselves: create, alter, drop, list, propagate, number."""

@@ -1,0 +1,215 @@
+"""Change which rows a snapshot has, without taking it away from its users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, Update, update
+
+from sites import faults
+from sites.sessions import identity
+from sites.sessions.site import Site
+from sites.tables import ddl, locks
+from sites.tables.table import ForeignKey, describe
+from snapshots import catalog
+from snapshots.creating import base_table
+from snapshots.creating.listing import describe_snapshot
+from snapshots.definitions import frozen, parents, refresh_group, rewrites, snapshot
+from snapshots.definitions.definition import define
+from snapshots.definitions.follow import composed, exists, following
+from snapshots.definitions.policy import Leaving
+from snapshots.definitions.refresh_group import RefreshGroup
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.errors import SnapshotRefused
+from snapshots.reports import SnapshotDescription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Which rows a snapshot is to have, as `create` takes it; by default all."""
+
+    where: str | None = None
+    follow: Sequence[str] = ()
+
+
+def alter_condition(
+    site: Site, name: str, *, where: str | None = None, follow: Sequence[str] = ()
+) -> list[SnapshotDescription]:
+    """Give a snapshot another condition; the next refresh brings and removes rows.
+
+    Snapshots that follow it go on following it. Views, grants, queues and whatever
+    depends on them stay. That refresh compares all rows. Rows with changes that the
+    master has not answered leave after it has.
+
+    Parameters:
+        where, follow: as `create` takes them; without either, all rows belong.
+
+    Returns:
+        The snapshots with another condition, the named one first.
+
+    Raises:
+        UnknownSnapshot, RefreshRunning: not now.
+        BadCondition, SnapshotRefused: as for a new snapshot; nothing was changed.
+        NeedsParent: another snapshot of the group asks for rows that would leave; see
+            `alter_conditions`.
+    """
+    return alter_conditions(site, {name: Condition(where=where, follow=follow)})
+
+
+def alter_conditions(
+    site: Site, conditions: Mapping[str, Condition]
+) -> list[SnapshotDescription]:
+    """Give snapshots of one refresh group other conditions, all in one transaction.
+
+    As `alter_condition`, for snapshots that ask for more than what their parents have:
+    neither can be altered before the other.
+
+    Parameters:
+        conditions: by name of the snapshot, parents before those that follow them.
+
+    Raises:
+        the errors of `alter_condition`.
+        SnapshotRefused: the snapshots are of several refresh groups.
+    """
+    with site.session() as connection:
+        identity.confirm(connection, site.name)
+        named = [snapshot.read(connection, name) for name in conditions]
+        group = _group(connection, named)
+    master = site.peer(group.master)
+    with refresh_group.exclusively(site, group.name) as connection:
+        members = snapshot.members(connection, group.name)
+        altered: dict[str, Snapshot] = {}
+        for before, condition in zip(named, conditions.values(), strict=True):
+            now = [altered.get(one.key, one) for one in members]
+            one = altered.get(before.key, before)
+            altered |= _altered(master, one, condition, now)
+        for attempt in locks.patiently():
+            with attempt, site.transaction() as connection:
+                locks.briefly(connection)
+                _replace(connection, master, list(altered.values()))
+                faults.point("snapshot_alter.before_commit")
+    faults.point("snapshot_alter.after_commit")
+    first = dict.fromkeys([*(one.key for one in named), *altered])
+    return [describe_snapshot(site, key) for key in first]
+
+
+def _group(connection: Connection, named: Sequence[Snapshot]) -> RefreshGroup:
+    groups = sorted({one.refresh_group for one in named})
+    if len(groups) != 1:
+        raise SnapshotRefused(
+            "Name snapshots of one refresh group; these are of "
+            f"{', '.join(groups) or 'none'}."
+        )
+    group = refresh_group.find(connection, groups[0])
+    assert group is not None
+    return group
+
+
+def alter_leaving(site: Site, name: str, leaving: Leaving | str) -> SnapshotDescription:
+    """Decide anew what becomes of rows that leave a snapshot's condition.
+
+    Raises:
+        UnknownSnapshot, RefreshRunning: not now.
+        SnapshotRefused: there is no such policy, or not for this snapshot.
+    """
+    with site.session() as connection:
+        identity.confirm(connection, site.name)
+        before = snapshot.read(connection, name)
+    policy = Leaving.named(leaving, updatable=before.updatable)
+    with refresh_group.exclusively(site, before.refresh_group):
+        for attempt in locks.patiently():
+            with attempt, site.transaction() as connection:
+                locks.briefly(connection)
+                connection.execute(_change(before).values(leaving=policy))
+                if before.loaded:
+                    altered = replace(before, leaving=policy)
+                    frozen.guard(connection, altered, describe(connection, before.base))
+    return describe_snapshot(site, name)
+
+
+def _change(one: Snapshot) -> Update:
+    return update(catalog.snapshot).where(
+        catalog.snapshot.c.schema == one.schema, catalog.snapshot.c.name == one.name
+    )
+
+
+def _altered(
+    master: Site, named: Snapshot, condition: Condition, members: Sequence[Snapshot]
+) -> dict[str, Snapshot]:
+    """A snapshot with another condition, and those that follow it, as they will be."""
+    asked = composed(
+        master,
+        named.master,
+        named.refresh_group,
+        members,
+        condition.follow,
+        condition.where,
+    )
+    altered = {named.key: _with(master, named, asked)}
+    waiting = [(named, altered[named.key])]
+    while waiting:
+        before, now = waiting.pop(0)
+        for one in members:
+            child = altered.get(one.key, one)
+            text = child.condition
+            for ask in following(child, before):
+                pairs = zip(ask.columns, ask.key, strict=True)
+                text = str(text).replace(ask.text, exists(child.master, pairs, now))
+            if text != child.condition:
+                altered[one.key] = _with(master, child, text)
+                waiting.append((child, altered[one.key]))
+    return altered
+
+
+def _with(master: Site, one: Snapshot, asked: str | None) -> Snapshot:
+    """A snapshot with another condition, which its master has checked and printed."""
+    made = define(
+        master,
+        one.master,
+        columns=one.columns,
+        condition=asked,
+        updatable=one.updatable,
+    )
+    return replace(one, condition=made.condition)
+
+
+def _replace(connection: Connection, master: Site, altered: Sequence[Snapshot]) -> None:
+    """Write the conditions down, and replace what depends on them."""
+    # The master registers other parents at the next refresh (`enrolment`).
+    for one in altered:
+        values = {"condition": one.condition, **rewrites.UNKNOWN}
+        connection.execute(_change(one).values(values))
+    members = snapshot.members(connection, altered[0].refresh_group)
+    for one in members:
+        parents.refuse_hiding(connection, one)
+    changed = {one.key for one in altered}
+    for child, key in _not_followed(connection, master, changed, members):
+        ddl.drop_constraint(connection, child.base, key.name)
+    for one in altered:
+        if one.loaded:
+            base_table.create_user_view(connection, one, replace=True)
+
+
+def _not_followed(
+    connection: Connection,
+    master: Site,
+    changed: set[str],
+    members: Sequence[Snapshot],
+) -> list[tuple[Snapshot, ForeignKey]]:
+    """Foreign keys between snapshots that hold no longer for all rows.
+
+    A key that only the site has is the user's, and stays.
+    """
+    by_base = {one.base: one for one in members}
+    found = []
+    with master.session() as there:
+        for child in members:
+            for key in describe(connection, child.base).foreign_keys:
+                parent = by_base.get(key.parent)
+                if parent is None or not {child.key, parent.key} & changed:
+                    continue
+                copied = {k.name for k in describe(there, child.master).foreign_keys}
+                if key.name in copied and not parents.follows(child, key, parent):
+                    found.append((child, key))
+    return found

@@ -1,0 +1,124 @@
+"""Drop a snapshot, at its site and from its master's register."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete
+
+from deferred.batches import work
+from deferred.queues import queue
+from masters.log import registration
+from sites import faults
+from sites.errors import SiteUnreachable, StillNeeded
+from sites.sessions import identity
+from sites.sessions.site import Site
+from sites.tables import ddl, locks, views
+from snapshots import catalog
+from snapshots.creating import base_table
+from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.errors import MasterUnreachable, RowsKept, UndeliveredCalls
+from snapshots.merging import kept
+
+
+def drop(site: Site, name: str, *, force: bool = False) -> None:
+    """Drop a snapshot with its queue; the master table is not touched.
+
+    The master unregisters it first, while it is still in use: users of the site
+    wait only for the drop itself. If the drop fails or never comes, the snapshot
+    is unchanged, and its next refresh, which has to be complete, registers it.
+
+    Parameters:
+        force: drop it even if changes are not delivered or rows that left it are
+            kept, which are then lost, or if the master cannot be reached, whose log
+            then keeps rows for it.
+
+    Raises:
+        UnknownSnapshot: there is none of that name.
+        UndeliveredCalls, RowsKept, MasterUnreachable: raised only if `force` is not
+            set.
+        StillNeeded: a view or another object of a user depends on it.
+    """
+    with site.session() as connection:
+        found = snapshot.read(connection, name)
+        group = refresh_group.find(connection, found.refresh_group)
+        who = identity.read(connection)
+        connection.rollback()
+    assert group is not None
+    with refresh_group.exclusively(site, group.name):
+        _drop(site, found, force=force, rehearsal=True)
+        faults.point("snapshot_drop.before_unregister")
+        _unregister(site.peer(group.master), who, found, force=force)
+        faults.point("snapshot_drop.after_unregister")
+        _drop(site, found, force=force)
+    faults.point("snapshot_drop.after_commit")
+
+
+def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) -> None:
+    """Drop all that the site has of a snapshot; commits, unless it is a rehearsal."""
+    for attempt in locks.patiently():
+        with attempt, site.transaction() as connection:
+            locks.briefly(connection)
+            _refuse_asked(connection, found)
+            if not force:
+                _refuse_undelivered(connection, found)
+                _refuse_kept(connection, found)
+            with ddl.dropping(f"Snapshot {found.key}"):
+                base_table.drop(connection, found, force=force)
+            kept.forget(connection, found.key)
+            connection.execute(
+                delete(catalog.snapshot).where(
+                    catalog.snapshot.c.schema == found.schema,
+                    catalog.snapshot.c.name == found.name,
+                )
+            )
+            refresh_group.drop_if_empty(connection, found.refresh_group)
+            if rehearsal:
+                connection.rollback()
+            else:
+                faults.point("snapshot_drop.before_commit")
+
+
+def _refuse_asked(connection: Connection, found: Snapshot) -> None:
+    """Keep a snapshot that the user views of others ask: they would go with it."""
+    asking = views.reading(connection, found.base) - {found.qualified}
+    for one in snapshot.members(connection, found.refresh_group):
+        if one.qualified in asking:
+            raise StillNeeded(
+                f"Snapshot {found.key} cannot be dropped: the condition of {one.key} "
+                "asks it."
+            )
+
+
+def _refuse_undelivered(connection: Connection, found: Snapshot) -> None:
+    calls = queue.find_queue(connection, found.key)
+    waiting = queue.undelivered_calls(connection, calls) if calls else 0
+    if waiting:
+        raise UndeliveredCalls(
+            f"{waiting} changes of snapshot {found.key} are not delivered yet.",
+            snapshot=found.key,
+            calls=waiting,
+        )
+
+
+def _refuse_kept(connection: Connection, found: Snapshot) -> None:
+    if rows := kept.count(connection, found.key):
+        raise RowsKept(
+            f"{rows:,} rows that left snapshot {found.key} are kept here.",
+            snapshot=found.key,
+            rows=rows,
+        )
+
+
+def _unregister(
+    home: Site, who: identity.Identity, found: Snapshot, *, force: bool
+) -> None:
+    try:
+        with home.transaction() as connection:
+            registration.unregister(connection, who.site_id, [found.key])
+        work.sweep(home)
+    except SiteUnreachable as error:
+        if not force:
+            raise MasterUnreachable(
+                f"{error.message} The master would keep its log for {found.key}.",
+                snapshot=found.key,
+            ) from None

@@ -1,0 +1,165 @@
+"""Conditions that let a snapshot follow others: the rows whose parents are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from sites.conditions.subqueries import Subquery
+from sites.names import QualifiedName, quoted
+from sites.sessions import identity
+from sites.sessions.site import Site
+from sites.tables.table import ForeignKey, Table, describe
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.errors import NeedsParent, NoSuchReference
+
+
+class Followed(Protocol):
+    """A snapshot that others follow, or that is to be made."""
+
+    @property
+    def master(self) -> QualifiedName:
+        """The table that it is a snapshot of."""
+
+    @property
+    def condition(self) -> str | None:
+        """Which rows it has; None for all."""
+
+
+def composed(
+    master: Site,
+    table: QualifiedName,
+    group: str,
+    members: Sequence[Followed],
+    references: Sequence[str],
+    where: str | None,
+) -> str | None:
+    """The condition on a master table, with the parents that a snapshot follows.
+
+    Parameters:
+        group: the refresh group, which has snapshots of the parents.
+        members: the snapshots of the group.
+        references: foreign keys of the table: by the parent's name, or by a column or
+            the name of the constraint where there are several to that parent.
+        where: what else is asked of a row.
+
+    Raises:
+        NoSuchReference: the master has no such foreign key, or more than one.
+        NeedsParent: the group has no snapshot of the parent.
+    """
+    if not references:
+        return where
+    with master.session() as connection:
+        identity.confirm(connection, master.name)
+        described = describe(connection, table)
+    return compose(described, group, members, references, where)
+
+
+def compose(
+    table: Table,
+    group: str,
+    members: Sequence[Followed],
+    references: Sequence[str],
+    where: str | None,
+) -> str | None:
+    """The condition on a master table whose rows follow snapshots of a group.
+
+    Parameters:
+        group, members, references, where: as `composed` takes them.
+
+    Raises:
+        NoSuchReference, NeedsParent.
+    """
+    parts = [
+        exists(
+            table.qualified,
+            zip(key.columns, key.parent_columns, strict=True),
+            _parent(key, members, group),
+        )
+        for key in (reference(table, name) for name in references)
+    ]
+    if not parts:
+        return where
+    return " AND ".join([*parts, *([f"({where}\n)"] if where else [])])
+
+
+def reference(table: Table, name: str) -> ForeignKey:
+    """The foreign key that a user names: by its parent, a column, or its own name.
+
+    Its own name, or the parent's with its schema, comes before what else is named so.
+
+    Raises:
+        NoSuchReference: the table has no such foreign key, or more than one.
+    """
+    found = [
+        key
+        for key in table.foreign_keys
+        if name in (key.name, key.parent.name, *_whole(key), *key.columns)
+    ]
+    named = (
+        [key for key in found if key.name == name]
+        or [key for key in found if name in _whole(key)]
+        or found
+    )
+    if len(named) == 1 and named[0].parent != table.qualified:
+        return named[0]
+    if len(named) > 1:
+        several = "; ".join(f"{k.name} ({', '.join(k.columns)})" for k in named)
+        raise NoSuchReference(
+            f"{name!r} means several foreign keys of {table.qualified}: {several}. "
+            "Name the constraint.",
+            table=str(table.qualified),
+        )
+    known = ", ".join(
+        f"{key.name} ({', '.join(key.columns)}) to {key.parent}"
+        for key in table.foreign_keys
+        if key.parent != table.qualified
+    )
+    raise NoSuchReference(
+        f"{table.qualified} has no foreign key {name!r} to another table; it has: "
+        f"{known or 'none'}.",
+        table=str(table.qualified),
+    )
+
+
+def _whole(key: ForeignKey) -> tuple[str, str]:
+    """The name of a parent with its schema."""
+    parent = key.parent
+    shown = str(parent) if parent.schema != "public" else f"public.{parent}"
+    return f"{parent.schema}.{parent.name}", shown
+
+
+def _parent(key: ForeignKey, members: Sequence[Followed], group: str) -> Followed:
+    for one in members:
+        if one.master == key.parent:
+            return one
+    raise NeedsParent(
+        f"Refresh group {group} has no snapshot of {key.parent} to follow.",
+        table=str(key.parent),
+    )
+
+
+def following(child: Snapshot, parent: Snapshot) -> list[Subquery]:
+    """The subqueries of a condition that ask just what a parent's condition does."""
+    if child.key == parent.key:
+        return []
+    same = parent.parts.shape
+    asks = child.parts.subqueries
+    return [one for one in asks if one.table == parent.master and one.shape == same]
+
+
+def exists(
+    table: QualifiedName, pairs: Iterable[tuple[str, str]], parent: Followed
+) -> str:
+    """The part of a condition that asks for a parent as its own snapshot does.
+
+    Parameters:
+        pairs: columns of the table, each with the one of the parent that equals it.
+    """
+    schema, name = quoted(parent.master.schema), quoted(parent.master.name)
+    same = " AND ".join(
+        f"{name}.{quoted(theirs)} = {quoted(table.name)}.{quoted(mine)}"
+        for mine, theirs in pairs
+    )
+    asked = f" AND ({parent.condition})" if parent.condition else ""
+    return f"EXISTS (SELECT FROM {schema}.{name} AS {name} WHERE {same}{asked})"

@@ -1,0 +1,283 @@
+"""Refresh groups: snapshots that always show one moment of one master."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    Text,
+    Update,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    update,
+)
+
+from deferred.batches import reconcile
+from deferred.catalog import route
+from masters.numbers import columns
+from sites.names import parse
+from sites.sessions import identity
+from sites.sessions.identity import Identity
+from sites.sessions.prepared import as_json, planned_once
+from sites.sessions.site import Site, autocommit
+from sites.transfer.types import PgSnapshot
+from snapshots import catalog
+from snapshots.definitions import refresh_notes
+from snapshots.definitions.refresh_notes import Done
+from snapshots.errors import MixedMasters, PositionMoved, RefreshRunning
+
+_group = catalog.refresh_group
+
+#: First half of the advisory lock of a refresh; the group's name gives the other.
+_REFRESH_LOCK = 0x52464753
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshGroup:
+    """A refresh group: its master, and the moment of it that it shows."""
+
+    name: str
+    master: str
+    master_id: uuid.UUID
+    position: str | None
+    #: of the master that the position belongs to; None before it was noted
+    incarnation: uuid.UUID | None
+    last_error: str | None
+    #: whether columns of the site draw numbers that the master leases
+    numbered: bool
+    #: whether changes of the site's users are queued for the master
+    has_queues: bool
+    #: whether snapshots of the site are to be unregistered at masters they have left
+    has_left: bool
+
+
+def find(connection: Connection, name: str) -> RefreshGroup | None:
+    """The group of that name, or None."""
+    if "\0" in name:
+        return None
+    row = connection.execute(_FIND, {"its_group": name}).one_or_none()
+    return None if row is None else RefreshGroup(**row._mapping)
+
+
+def confirm_and_find(
+    connection: Connection, site_name: str, name: str
+) -> RefreshGroup | None:
+    """The same, and make sure that the site is the one of that name, in one round trip.
+
+    Raises:
+        SiteNotInitialised, NotAMember, SiteChanged: as `identity.confirm` raises them.
+    """
+    given = {"its_group": "" if "\0" in name else name}
+    _, row = identity.confirm_and_read(connection, site_name, (SEEN,), given)
+    return of(row.its_group)
+
+
+def of(found: Sequence[Mapping[str, Any]] | None) -> RefreshGroup | None:
+    """The group in the column `SEEN` of a row, or None."""
+    if not found:
+        return None
+    (row,) = found
+    ids = {
+        name: None if row[name] is None else uuid.UUID(row[name])
+        for name in ("master_id", "incarnation")
+    }
+    return RefreshGroup(**{**row, **ids})
+
+
+def names(connection: Connection) -> list[str]:
+    """All refresh groups of a site."""
+    return list(connection.scalars(select(_group.c.name).order_by(_group.c.name)))
+
+
+def ensure(
+    connection: Connection, name: str, master: str, master_id: uuid.UUID
+) -> None:
+    """Create a group, unless there is one with the same master.
+
+    Raises:
+        MixedMasters: the group has another master.
+    """
+    found = find(connection, name)
+    if found is None:
+        connection.execute(
+            insert(_group).values(name=name, master=master, master_id=master_id)
+        )
+    elif (found.master, found.master_id) != (master, master_id):
+        raise MixedMasters(
+            f"Refresh group {name} has master {found.master}, not {master}.", group=name
+        )
+
+
+def drop_if_empty(connection: Connection, name: str) -> None:
+    """Remove a group whose last snapshot is gone."""
+    member = exists().where(catalog.snapshot.c.refresh_group == name)
+    connection.execute(delete(_group).where(_group.c.name == name, ~member))
+
+
+def lock_at(connection: Connection, group: RefreshGroup) -> None:
+    """Lock a group's row for the merge, and check that its position is unchanged.
+
+    Raises:
+        PositionMoved: another refresh of the group came in between.
+    """
+    now = connection.execute(_LOCK, {"its_group": group.name}).one_or_none()
+    if now is None or now.position != group.position:
+        raise PositionMoved(
+            f"Another refresh of group {group.name} finished in the meantime."
+        )
+
+
+def advance(
+    connection: Connection,
+    group: RefreshGroup,
+    position: str,
+    incarnation: uuid.UUID,
+    done: Done,
+) -> None:
+    """Note the moment that the group shows now, its incarnation, and what was done.
+
+    Raises:
+        PositionMoved: the site has agreed with another incarnation of the master.
+    """
+    noting = (
+        update(_group)
+        .where(
+            _group.c.name == group.name,
+            reconcile.agrees_with(group.master, incarnation),
+        )
+        .values(
+            position=cast(literal(position), PgSnapshot()),
+            incarnation=incarnation,
+            refreshed_at=func.clock_timestamp(),
+            last_error=done.error,
+            **refresh_notes.counted(done),
+        )
+    )
+    noted = connection.execute(refresh_notes.refreshed(group.name, noting, done))
+    if not noted.rowcount:
+        raise PositionMoved(f"Site {group.master} was repaired during the refresh.")
+
+
+def refreshed(name: str) -> Update:
+    """A statement that notes that the group was up to date just now."""
+    return (
+        update(_group)
+        .where(_group.c.name == name)
+        .values(refreshed_at=func.clock_timestamp())
+    )
+
+
+def move(
+    connection: Connection,
+    name: str,
+    master: str,
+    them: Identity,
+    position: str | None,
+    seen: Mapping[str, Mapping[str, object]],
+) -> None:
+    """Have a group refreshed from another master, starting at a position there.
+
+    Parameters:
+        seen: by snapshot, the facts about the new master's table (`rewrites`).
+    """
+    connection.execute(
+        update(_group)
+        .where(_group.c.name == name)
+        .values(
+            master=master,
+            master_id=them.site_id,
+            position=cast(literal(position), PgSnapshot()),
+            incarnation=them.incarnation,
+            last_error=None,
+        )
+    )
+    for key, values in seen.items():
+        one = parse(key)
+        connection.execute(
+            update(catalog.snapshot)
+            .where(
+                catalog.snapshot.c.schema == one.schema,
+                catalog.snapshot.c.name == one.name,
+            )
+            .values(values)
+        )
+    columns.move(connection, [*seen], master)
+
+
+def is_synchronous(connection: Connection, name: str) -> bool:
+    """Whether a group's changes go to the master in the user's own transaction."""
+    return bool(
+        connection.scalar(select(_group.c.synchronous).where(_group.c.name == name))
+    )
+
+
+def set_synchronous(connection: Connection, name: str, synchronous: bool) -> None:
+    """Note how a group's changes travel."""
+    connection.execute(
+        update(_group).where(_group.c.name == name).values(synchronous=synchronous)
+    )
+
+
+def note_error(
+    connection: Connection, name: str, message: str, steps: Mapping[str, float]
+) -> None:
+    """Note why the last refresh failed, for status, and how long it took."""
+    noting = update(_group).where(_group.c.name == name).values(last_error=message)
+    done = Done(steps=steps, error=message)
+    connection.execute(refresh_notes.failed(name, noting, done))
+
+
+@contextmanager
+def exclusively(site: Site, name: str) -> Iterator[Connection]:
+    """Be the only refresh of a group while the block runs.
+
+    Yields the connection that holds the lock, for queries.
+
+    Raises:
+        RefreshRunning: another one runs.
+    """
+    lock = {"space": _REFRESH_LOCK, "name": name}
+    with site.session() as connection, autocommit(connection):
+        taken = connection.scalar(
+            text("SELECT pg_try_advisory_lock(:space, hashtext(:name))"), lock
+        )
+        if not taken:
+            raise RefreshRunning(
+                f"Another refresh of group {name} is running.", group=name
+            )
+        try:
+            yield connection
+        finally:
+            connection.execute(
+                text("SELECT pg_advisory_unlock(:space, hashtext(:name))"), lock
+            )
+
+
+_FOUND = select(
+    _group.c.name,
+    _group.c.master,
+    _group.c.master_id,
+    cast(_group.c.position, Text).label("position"),
+    _group.c.incarnation,
+    _group.c.last_error,
+    columns.draws_from(_group.c.master).label("numbered"),
+    exists().where(route.c.destination == _group.c.master).label("has_queues"),
+    exists(select(catalog.former_master)).label("has_left"),
+).where(_group.c.name == bindparam("its_group", type_=Text))
+_FIND = planned_once(_FOUND)
+_LOCK = planned_once(_FOUND.with_for_update(key_share=True))
+
+#: The group that is called `its_group`, for statements that read more.
+SEEN = as_json(_FOUND, "its_group")

@@ -1,0 +1,96 @@
+"""Detects changes of a master table's values that no trigger sees.
+
+DDL that rewrites a table (ALTER TYPE ... USING, SET EXPRESSION) gives it another file.
+A column that was dropped and added again, or has taken the name of another, has another
+number. Each refresh notes files and columns at the moment of its rows; if the next one
+finds others, it compares all rows. It also does, needlessly, after VACUUM FULL or
+CLUSTER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sites.tables.table import Table
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.errors import ColumnChanged
+
+#: For each column: its number, type and collation, and how it is generated.
+Columns = Mapping[str, str]
+#: The file of each table that holds rows, by oid; 0 if it may change unseen.
+Files = Mapping[int, int]
+#: Facts about a master table, kept in the snapshot's row of the catalog.
+Seen = Mapping[str, list[Any] | None]
+#: Nothing is known: the next refresh compares all rows.
+UNKNOWN: Seen = dict.fromkeys(
+    ("master_parts", "master_files", "master_columns", "parents")
+)
+
+
+def seen(snapshot: Snapshot, columns: Columns, files: Files) -> Seen:
+    """The facts to keep about a master table with these columns and files."""
+    return {
+        "master_parts": [*sorted(files)],
+        "master_files": [files[oid] for oid in sorted(files)],
+        "master_columns": [columns[name] for name in snapshot.columns],
+    }
+
+
+def why_rewritten(snapshot: Snapshot, columns: Columns, files: Files) -> str | None:
+    """Why values may have changed unseen since the last refresh; None if not."""
+    before = _columns_before(snapshot)
+    if before is None or snapshot.master_files is None:
+        return "there is no record of the table at the last refresh"
+    other = [name for name in snapshot.columns if columns.get(name) != before[name]]
+    if other:
+        return f"{', '.join(other)} is another column, or of another type"
+    parts = snapshot.master_parts or ()
+    known = dict(zip(parts, snapshot.master_files, strict=True))
+    if not all(files.values()):
+        return "it is UNLOGGED or foreign, or a partition or child of another table"
+    if any(known.get(oid, file) != file for oid, file in files.items()):
+        return "it was rewritten"
+    return None
+
+
+def displaced(snapshot: Snapshot, columns: Columns) -> list[str]:
+    """Columns of the snapshot whose names other columns of its base table have taken.
+
+    The base table was made with the snapshot's columns, in their order.
+    """
+    numbered = enumerate(snapshot.columns, 1)
+    return [c for n, c in numbered if columns[c].partition(" ")[0] != str(n)]
+
+
+def refuse_generated_otherwise(snapshot: Snapshot, table: Table, base: Table) -> None:
+    """Make sure that the site computes generated columns as the master does.
+
+    Parameters:
+        table, base: the master table, and the snapshot's own.
+
+    Raises:
+        ColumnChanged: the master has another expression since the last refresh.
+    """
+    before = _columns_before(snapshot)
+    for column in base.columns:
+        if before is None or not column.generated or column.name not in before:
+            continue
+        now = table.column(column.name).state
+        if _expression(now) != _expression(before[column.name]):
+            raise ColumnChanged(
+                f"The master now generates {snapshot.master}.{column.name} "
+                f"differently; {snapshot.key} has it as {column.default}.",
+                snapshot=snapshot.key,
+                column=column.name,
+            )
+
+
+def _columns_before(snapshot: Snapshot) -> dict[str, str] | None:
+    if snapshot.master_columns is None:
+        return None
+    return dict(zip(snapshot.columns, snapshot.master_columns, strict=True))
+
+
+def _expression(state: str) -> list[str]:
+    return state.split(" ", 3)[3:]

@@ -1,0 +1,185 @@
+"""A snapshot as the catalog of its site describes it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, select
+
+from deferred.queues.queue import extra_keys
+from masters.group_schema import SchemaVersion
+from sites import names
+from sites.conditions import subqueries
+from sites.conditions.subqueries import Parts
+from sites.names import QualifiedName, numbered
+from sites.sessions.prepared import as_json, planned_once
+from sites.tables.table import Table, with_tuples
+from sites.transfer.types import NativeType
+from sites.transfer.values import unsized
+from snapshots import catalog
+from snapshots.definitions.policy import Leaving
+from snapshots.errors import UnknownSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One snapshot: its columns and rows of a master table, and how it is kept."""
+
+    schema: str
+    name: str
+    refresh_group: str
+    base_table: str
+    extra_table: str
+    log_view: str
+    master_schema: str
+    master_table: str
+    #: all columns that users see
+    columns: tuple[str, ...]
+    identity_columns: tuple[str, ...]
+    #: as the master's catalog prints it; None for all rows
+    condition: str | None
+    updatable: bool
+    #: what becomes of rows that leave the condition
+    leaving: Leaving
+    loaded: bool
+    #: the tables that held the master's rows at the last refresh; None if unknown
+    master_parts: tuple[int, ...] | None = None
+    #: files and columns of the master table at that time, see
+    #: `snapshots.definitions.rewrites`
+    master_files: tuple[int, ...] | None = None
+    master_columns: tuple[str, ...] | None = None
+    #: the same for the other tables that the condition asks
+    #: (`snapshots.definitions.parents`), and the functions that it calls
+    #: (`snapshots.definitions.functions`)
+    parents: Mapping[str, Any] | None = None
+    #: the id of the master table's group at that time, and the version of its schema
+    schema_group: uuid.UUID | None = None
+    schema_version: int | None = None
+
+    @property
+    def qualified(self) -> QualifiedName:
+        """Schema and name of the user view."""
+        return QualifiedName(self.schema, self.name)
+
+    @property
+    def key(self) -> str:
+        """The name by which queue, registration and reports know it."""
+        return str(self.qualified)
+
+    @property
+    def base(self) -> QualifiedName:
+        """The table below the user view."""
+        return QualifiedName(self.schema, self.base_table)
+
+    @property
+    def master(self) -> QualifiedName:
+        """The table that it is a snapshot of."""
+        return QualifiedName(self.master_schema, self.master_table)
+
+    @property
+    def parts(self) -> Parts:
+        """What its condition asks of the row itself, and of other tables."""
+        return subqueries.parts(self.condition, self.master)
+
+    @property
+    def seen(self) -> SchemaVersion | None:
+        """Which shape the master table had at the last refresh; None if in no group."""
+        if self.schema_group is None or self.schema_version is None:
+            return None
+        return SchemaVersion(group_id=self.schema_group, version=self.schema_version)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """How logs and key tables number the identity columns: k1, k2, ..."""
+        return numbered("k", self.identity_columns)
+
+    def extra(self) -> sa.TableClause:
+        """The table of extra keys, for use in statements."""
+        return extra_keys(self.extra_table, self.identity_columns)
+
+
+def carried(snapshot: Snapshot, base: Table) -> tuple[str, ...]:
+    """The columns whose values come from the master; generated ones do not."""
+    return tuple(c for c in snapshot.columns if not base.column(c).generated)
+
+
+def key_types(table: Table, key: Sequence[str]) -> list[NativeType]:
+    """The types in which keys are looked up, in the order of the key's columns.
+
+    Without lengths and domains: a longer key would be cut, and find another row.
+    """
+    columns = map(table.column, key)
+    return [NativeType(unsized(c.recorded), c.equality) for c in columns]
+
+
+def find(connection: Connection, name: QualifiedName) -> Snapshot | None:
+    """The snapshot of that name, or None."""
+    row = connection.execute(
+        _SELECT.where(
+            catalog.snapshot.c.schema == name.schema,
+            catalog.snapshot.c.name == name.name,
+        )
+    ).one_or_none()
+    return None if row is None else _of(row._mapping)
+
+
+def read(connection: Connection, name: str) -> Snapshot:
+    """The snapshot that a user calls by this name.
+
+    Raises:
+        UnknownSnapshot: the site has none of that name.
+    """
+    found = find(connection, names.parse(name))
+    if found is None:
+        raise UnknownSnapshot(f"There is no snapshot {name}.", snapshot=name)
+    return found
+
+
+def members(connection: Connection, group: str) -> list[Snapshot]:
+    """The snapshots of a refresh group, by name."""
+    rows = connection.execute(planned_once(_MEMBERS), {"its_group": group}).all()
+    return [_of(row._mapping) for row in rows]
+
+
+def of(found: Sequence[Mapping[str, Any]] | None) -> tuple[Snapshot, ...]:
+    """The snapshots in the column `MEMBERS` of a row."""
+    return tuple(_of({**row, "schema_group": _id(row)}) for row in found or ())
+
+
+def _id(row: Mapping[str, Any]) -> uuid.UUID | None:
+    return None if row["schema_group"] is None else uuid.UUID(row["schema_group"])
+
+
+def all_of(connection: Connection) -> list[Snapshot]:
+    """All snapshots of a site, by name."""
+    return [_of(row._mapping) for row in connection.execute(_SELECT)]
+
+
+def refreshed(group: str, method: str) -> sa.Update:
+    """A statement that notes that all snapshots of a group were refreshed just now."""
+    return (
+        sa.update(catalog.snapshot)
+        .where(catalog.snapshot.c.refresh_group == group)
+        .values(last_method=method, last_refresh=sa.func.clock_timestamp())
+    )
+
+
+_SELECT = select(*(catalog.snapshot.c[name] for name in Snapshot.__slots__)).order_by(
+    catalog.snapshot.c.schema, catalog.snapshot.c.name
+)
+
+
+_MEMBERS = _SELECT.where(
+    catalog.snapshot.c.refresh_group == sa.bindparam("its_group", type_=sa.Text)
+)
+
+#: The snapshots of the group that is called `its_group`, for statements that read more.
+MEMBERS = as_json(_MEMBERS, "members")
+
+
+def _of(row: Mapping[Any, Any]) -> Snapshot:
+    return Snapshot(**with_tuples(row) | {"leaving": Leaving(row["leaving"])})

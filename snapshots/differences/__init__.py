@@ -1,0 +1,1 @@
+"""How a site differs from its master at one moment: what is read and compared."""

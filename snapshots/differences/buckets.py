@@ -1,0 +1,173 @@
+"""Finds where two large tables differ, by checksums that each database computes.
+
+A hash of the key puts each row into a bucket. Each side computes two sums of 64 bits
+over the images of a bucket; if they are equal, so are the rows, and neither side sends
+them. If two machines compute a hash differently, equal rows are compared, no more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy import Select, cast, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from sites.conditions import ranges
+from sites.conditions.ranges import Range
+from sites.names import QualifiedName
+from sites.transfer import arrow
+from snapshots import keys
+from snapshots.differences import images
+from snapshots.differences.images import Layout
+from snapshots.differences.window import Member
+from snapshots.side import Sides
+from snaptide_imports import lazily
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
+
+#: A server that gives a query the usual 4 MB makes this many sums in memory.
+BUCKETS = 2**15
+
+#: How many of the master's rows are looked up at the site before all are summed up.
+SAMPLE = 1000
+
+#: What `sums` finds for each bucket: its number, how many rows it has, and two sums.
+SUMS = ("integer", "bigint", "bigint", "bigint")
+
+
+#: The sums of a bucket, as `SUMS` lists them.
+Sums = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differing:
+    """The buckets whose rows are not the same at all sides."""
+
+    numbers: tuple[int, ...]
+    #: how many rows of all sides fall into these buckets
+    rows: int
+    #: how many rows each side has in all, the master before the site
+    counts: tuple[int, ...]
+
+
+def compared(sides: Sequence[Collection[Sums]]) -> Differing:
+    """Find the buckets whose sums are not the same at all sides."""
+    seen = Counter(chain.from_iterable(sides))
+    odd = {one: times for one, times in seen.items() if times < len(sides)}
+    return Differing(
+        numbers=tuple(sorted({number for number, *_ in odd})),
+        rows=sum(rows * times for (_, rows, *_), times in odd.items()),
+        counts=tuple(sum(rows for _, rows, *_ in side) for side in sides),
+    )
+
+
+def listed(found: pa.Table) -> list[Sums]:
+    """What a query for sums has found."""
+    return list(zip(*found.to_pydict().values(), strict=True))
+
+
+def differing(sides: Sides, member: Member, *, many: bool = True) -> Differing:
+    """Find the buckets in which a snapshot and its defining query differ.
+
+    Parameters:
+        many: whether there are likely more than a few rows.
+    """
+    there = [
+        images.at_master(member, part)
+        for part in _whole(sides.master.at, member.snapshot.master)
+    ]
+    here = [
+        images.present(member, part)
+        for part in _whole(sides.site.at, member.snapshot.base)
+    ]
+    layout = images.layout(member)
+    found = sides.read(
+        sums(layout, there), sums(layout, here), arrow.schema(SUMS), many=many
+    )
+    return compared([*map(listed, found)])
+
+
+def within(query: Select[Any], layout: Layout, numbers: Sequence[int]) -> Select[Any]:
+    """Images of a query that fall into these buckets."""
+    rows = query.subquery("rows")
+    wanted = literal("{" + ",".join(map(str, numbers)) + "}")
+    return select(*rows.c).where(
+        _bucket(layout, rows) == sa.any_(cast(wanted, ARRAY(sa.Integer)))
+    )
+
+
+def mostly_differ(sides: Sides, member: Member) -> bool:
+    """Whether more than half of a sample of the master's rows differ at the site.
+
+    If so, summing up all rows is no use.
+    """
+    part = _whole(sides.master.at, member.snapshot.master)[0]
+    some = images.at_master(member, part).limit(SAMPLE).subquery()
+    names = member.snapshot.key_names
+    places = zip(images.key_positions(member), names, strict=True)
+    wanted = keys.read(
+        sides.master, select(*(some.c[c].label(k) for c, k in places)), names
+    )
+    assert wanted is not None
+    shape = images.schema(member)
+    theirs, present = sides.read(
+        images.of_keys(member, wanted),
+        images.present_of_keys(member, wanted),
+        shape,
+        many=False,
+    )
+    rows = [
+        set(zip(*table.to_pydict().values(), strict=True))
+        for table in (theirs, present)
+    ]
+    return len(rows[0] - rows[1]) * 2 > len(rows[0])
+
+
+def _whole(connection: sa.Connection, table: QualifiedName) -> list[Range]:
+    return ranges.ctid_ranges(connection, table, parts=1)
+
+
+def sums(layout: Layout, queries: Sequence[Select[Any]]) -> Select[Any]:
+    """The sums of each bucket of the images that queries read."""
+    rows = sa.union_all(*queries).subquery("rows")
+    number = _bucket(layout, rows)
+    every = (
+        number,
+        func.count(),
+        *(func.bit_xor(_hash(layout, layout.columns, rows, seed)) for seed in (1, 2)),
+    )
+    named = (value.label(f"c{n}") for n, value in enumerate(every, 1))
+    return select(*named).group_by(number)
+
+
+def _bucket(layout: Layout, rows: sa.FromClause) -> sa.ColumnElement[int]:
+    place = _hash(layout, layout.key, rows, 0).op("&")(BUCKETS - 1)
+    return cast(place, sa.Integer)
+
+
+def _hash(
+    layout: Layout, names: Sequence[str], rows: sa.FromClause, seed: int
+) -> sa.ColumnElement[int]:
+    """A hash of some columns, the same at both sides only if they share an encoding.
+
+    The hash of a record is a sum over its columns: if two rows swapped a value, the sum
+    of both rows would stay the same. So the record's hash is hashed once more.
+    """
+    encoding = select(func.hashtextextended(func.getdatabaseencoding(), seed))
+    once = encoding.scalar_subquery()  # asked once for all rows
+    kinds = {name: layout.schema.field(name).type for name in names}
+    values = (
+        # Otherwise a collation may treat two texts as equal, such as 'a' and 'A'.
+        rows.c[n].collate("C") if pa.types.is_string(kinds[n]) else rows.c[n]
+        for n in names
+    )
+    record = func.hash_record_extended(func.row(*values), once)
+    return func.hashint8extended(record, once, type_=sa.BigInteger)

@@ -1,0 +1,222 @@
+"""Turns a window into the differences of each snapshot, through Spark.
+
+Small windows are read by this process and compared as Arrow tables; large ones
+are read by the executors and staged at the site (`snapshots.differences.large`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy import Select, func, select
+
+from sites import QualifiedName
+from sites.conditions import ranges
+from snapshots import keys
+from snapshots.differences import buckets, difference, images, window
+from snapshots.differences.packed import Pair
+from snapshots.differences.stage import Stage
+from snapshots.differences.window import FAST, Member, Window
+from snapshots.keys import ALWAYS_FEW, Keys
+from snapshots.reports import Cause
+from snapshots.side import FEW, Side, Sides
+from snaptide_imports import lazily
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
+
+
+#: More rows than this are compared by executors.
+SMALL_WINDOW = 250_000
+
+#: So are rows that take more bytes than this on disk.
+MOST_BYTES = 64 * 2**20
+
+#: The limit for a table whose row width is unknown.
+UNCOUNTED = 50_000
+
+#: Snapshots of a group are compared together until they have this many images.
+TOGETHER = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Small:
+    """A window that this process can hold: which rows of a snapshot to look at."""
+
+    member: Member
+    #: the keys that changed at the master; nothing for a complete refresh
+    changed: Keys
+    #: the keys of the site's own log
+    mine: Keys
+    #: for a complete refresh, the buckets in which rows differ; None for all
+    differing: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The difference of one snapshot, ready to be merged."""
+
+    member: Member
+    #: held by this process, or else staged at the site
+    difference: pa.Table | Stage
+    #: how many keys were looked at; None for all
+    window_keys: int | None
+    #: keys of the deletes whose rows the master still has
+    #: (`snapshots.differences.leaving`), each with the row of another table that it
+    #: leaves with, or ""; and a summary of these
+    leaving: pa.Table | None = None
+    because: tuple[Cause, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        """Whether there is anything to merge."""
+        if isinstance(self.difference, Stage):
+            return self.difference.rows > 0
+        return bool(self.difference.num_rows)
+
+
+def small_window(sides: Sides, seen: Window, member: Member) -> Keys | None:
+    """The keys of a window that this process can hold; None if there are too many."""
+    master, table = sides.master, member.snapshot.master
+    names = member.snapshot.key_names
+    if member.method == FAST:
+        assert seen.since is not None
+        queries = [
+            (master, window.changed_keys(member, seen.since, present_apart=True)),
+            *((sides.site, query) for query in window.leaving_keys(member)),
+        ]
+        found = keys.none(names)
+        for side, query in queries:
+            more = keys.read(side, query, names, lambda: most_rows(master, table))
+            if more is None or found.num_rows + more.num_rows > SMALL_WINDOW:
+                return None
+            found = keys.together(found, more)
+        return found
+    most = most_rows(master, table)
+    some = select(sa.literal(1)).select_from(member.master.sql())
+    counted = select(func.count()).select_from(some.limit(most + 1).subquery())
+    many = (master.at.scalar(counted) or 0) > most
+    return None if many else keys.none(names)
+
+
+def site_keys(site: Side, member: Member) -> Keys:
+    """The keys of the site's own log."""
+    names = member.snapshot.key_names
+    if member.method != FAST:
+        return keys.none(names)
+    return keys.read(site, window.site_keys(member.snapshot), names)
+
+
+def compare(sides: Sides, windows: Sequence[Small]) -> Iterator[Compared]:
+    """Find the differences of snapshots from their defining queries, in order."""
+    read: list[_Read] = []
+    for one in windows:
+        read.append(_read(sides, one))
+        if sum(r.pair.rows for r in read) >= TOGETHER:
+            yield from _compared(read)
+            read.clear()
+    yield from _compared(read)
+
+
+def equal(member: Member) -> Compared:
+    """The empty difference of a snapshot that equals its defining query."""
+    none = [images.schema(member).empty_table()]
+    return next(_compared([_images(member, none, none, None, distinct=False)]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    member: Member
+    pair: Pair
+    window_keys: int | None
+
+
+def _read(sides: Sides, one: Small) -> _Read:
+    if one.member.method == FAST:
+        return _of_keys(sides, one)
+    return _of_all(sides, one.member, one.differing)
+
+
+def _of_keys(sides: Sides, one: Small) -> _Read:
+    member, shape = one.member, images.schema(one.member)
+    wanted = keys.together(one.changed, one.mine)
+    many = wanted.num_rows > FEW
+    theirs, present = [shape.empty_table()], [shape.empty_table()]
+    for some in keys.chunks(wanted):
+        there = images.of_keys(member, some)
+        here = images.present_of_keys(member, some)
+        pair = sides.read(there, here, shape, many=many)
+        theirs.append(pair[0])
+        present.append(pair[1])
+    # A row whose key is there in two spellings (1.0 and 1.00) is read twice: the sites
+    # may spell it differently, or those of its parents that have changed.
+    exact = all(member.base.column(c).exact for c in member.snapshot.identity_columns)
+    twice = not exact or bool(one.changed.num_rows and one.mine.num_rows)
+    return _images(member, theirs, present, wanted.num_rows, distinct=twice)
+
+
+def _of_all(sides: Sides, member: Member, differing: tuple[int, ...] | None) -> _Read:
+    shape = images.schema(member)
+    there, here = of_all(sides, member, differing)
+    theirs, present = [shape.empty_table()], [shape.empty_table()]
+    theirs += [sides.master.read(query, shape, many=True) for query in there]
+    present += [sides.site.read(query, shape, many=True) for query in here]
+    return _images(member, theirs, present, None, distinct=False)
+
+
+def of_all(
+    sides: Sides, member: Member, differing: tuple[int, ...] | None
+) -> tuple[list[Select[Any]], list[Select[Any]]]:
+    """The queries that read all rows of both sides, or of some buckets, in parts."""
+    theirs = ranges.ctid_ranges(sides.master.at, member.snapshot.master)
+    present = ranges.ctid_ranges(sides.site.at, member.snapshot.base)
+    queries = (
+        [images.at_master(member, part) for part in theirs],
+        [images.present(member, part) for part in present],
+    )
+    if differing is None:
+        return queries
+    layout = images.layout(member)
+    there, here = (
+        [buckets.within(query, layout, differing) for query in side] for side in queries
+    )
+    return there, here
+
+
+def most_rows(side: Side, table: QualifiedName) -> int:
+    """How many rows of a table this process can hold."""
+    fits = ranges.rows_within(side.at, table, MOST_BYTES)
+    return min(SMALL_WINDOW, UNCOUNTED if fits is None else max(fits, ALWAYS_FEW))
+
+
+def _images(
+    member: Member,
+    theirs: list[pa.Table],
+    present: list[pa.Table],
+    count: int | None,
+    *,
+    distinct: bool,
+) -> _Read:
+    tables = [pa.concat_tables(tables) for tables in (theirs, present)]
+    if distinct:
+        tables = [keys.distinct(table) for table in tables]
+    pair = Pair(
+        master=tables[0],
+        present=tables[1],
+        key=images.key_positions(member),
+        columns=images.positions(member),
+    )
+    return _Read(member=member, pair=pair, window_keys=count)
+
+
+def _compared(read: Sequence[_Read]) -> Iterator[Compared]:
+    found = difference.small([one.pair for one in read])
+    for one, changes in zip(read, found, strict=True):
+        yield Compared(
+            member=one.member, difference=changes, window_keys=one.window_keys
+        )

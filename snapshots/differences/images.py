@@ -1,0 +1,196 @@
+"""Rows at both sides of a refresh, as they are compared.
+
+Columns are named by position (`c1`, `c2`, ...) and have the form that Arrow carries
+exactly (`sites.transfer.arrow.carrier`): two values are the same if they are identical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy import Select, Text, cast, func, select
+
+from sites.conditions import where
+from sites.conditions.ranges import Range
+from sites.tables.table import Table
+from sites.transfer import arrow
+from sites.transfer.types import NativeType
+from sites.transfer.values import printed
+from snapshots.differences.window import Member, changed_keys
+from snapshots.keys import Keys, as_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How images of a table look, at whichever side they are read."""
+
+    schema: pa.Schema
+    #: the columns that identify a row, and all of them, by position
+    key: list[str]
+    columns: list[str]
+
+
+#: A part of a window, by number, and how many there are; a hash of the key divides it.
+Part = tuple[int, int]
+WHOLE: Part = (0, 1)
+
+
+def schema(member: Member) -> pa.Schema:
+    """The Arrow schema of a member's images."""
+    common = member.common
+    return arrow.schema(common.column(name).type for name in member.carried)
+
+
+def layout(member: Member) -> Layout:
+    """How a member's images look."""
+    return Layout(
+        schema=schema(member), key=key_positions(member), columns=positions(member)
+    )
+
+
+def key_positions(member: Member) -> list[str]:
+    """The columns of an image that identify its row, by position."""
+    return [f"c{member.carried.index(n) + 1}" for n in member.snapshot.identity_columns]
+
+
+def positions(member: Member) -> list[str]:
+    """All columns of an image, by position."""
+    return [f"c{n}" for n in range(1, len(member.carried) + 1)]
+
+
+def at_master(member: Member, part: Range) -> Select[Any]:
+    """Images of the rows in a range of the master table that belong to the snapshot."""
+    table = _master_rows(member, part)
+    query = select(*_images(member, table)).where(
+        where.clause(member.snapshot.condition), where.clause(member.only)
+    )
+    return part.restrict(query, table)
+
+
+def rows_of(member: Member, part: Range) -> Select[Any]:
+    """The same rows as they are, for transport that does not look at values."""
+    table = _master_rows(member, part)
+    query = select(*(table.c[name] for name in member.carried))
+    return part.restrict(query.where(where.clause(member.snapshot.condition)), table)
+
+
+def present(member: Member, part: Range) -> Select[Any]:
+    """Images of the rows in a range of the base table."""
+    table = source(member.base, part).alias(member.snapshot.master_table)
+    query = select(*_images(member, table)).where(where.clause(member.only))
+    return part.restrict(query, table)
+
+
+def of_changed(member: Member, since: str, part: Part = WHOLE) -> Select[Any]:
+    """Images of the rows that changed at the master, as they are now."""
+    changed = changed_keys(member, since).subquery("changed")
+    return _joined(member, changed).where(_in_part(member, changed, part))
+
+
+def of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Select[Any]:
+    """Images of the rows at the master that have these keys.
+
+    Parameters:
+        once: a key may be there in two spellings (1.0 and 1.00); read its row once.
+    """
+    return _joined(member, _wanted(member, member.master, wanted, once=once))
+
+
+def present_of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Select[Any]:
+    """Images of the rows with these keys that the snapshot holds now.
+
+    Parameters:
+        once: as of `of_keys`.
+    """
+    return _present(member, _wanted(member, member.base, wanted, once=once))
+
+
+def _wanted(member: Member, table: Table, wanted: Keys, *, once: bool) -> sa.FromClause:
+    rows = as_rows(wanted, member.key_types(table))
+    return select(*rows.c).distinct().subquery("once") if once else rows
+
+
+def at_site(
+    member: Member, keys: Sequence[Select[Any]], part: Part = WHOLE
+) -> Select[Any]:
+    """Images of the rows that the snapshot holds now for the keys of these queries."""
+    wanted = select(*sa.union_all(*keys).subquery().c).distinct().subquery("wanted")
+    return _present(member, wanted).where(_in_part(member, wanted, part))
+
+
+def _in_part(member: Member, keys: sa.FromClause, part: Part) -> sa.ColumnElement[bool]:
+    number, parts = part
+    if parts == 1:
+        return sa.true()
+    texts = [cast(keys.c[name], Text) for name in member.snapshot.key_names]
+    key_hash = func.hashtext(func.concat_ws(",", *texts)).op("&")(0x7FFFFFFF)
+    return func.mod(key_hash, parts) == number
+
+
+def _master_rows(member: Member, part: Range) -> sa.FromClause:
+    """A part of the master table, under the name that the condition has for it."""
+    return source(member.master, part).alias(member.snapshot.master_table)
+
+
+def source(table: Table, part: Range) -> sa.TableClause:
+    """A part of a table, with the types of its columns."""
+    columns = [sa.column(c.name, c.sql_type) for c in table.columns]
+    return sa.table(part.table.name, *columns, schema=part.table.schema)
+
+
+def _present(member: Member, keys: sa.FromClause) -> Select[Any]:
+    base = member.base.sql()
+    same = [
+        base.c[name] == keys.c[k]
+        for name, k in zip(
+            member.snapshot.identity_columns, member.snapshot.key_names, strict=True
+        )
+    ]
+    return select(*_images(member, base)).select_from(base.join(keys, sa.and_(*same)))
+
+
+def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
+    # The condition may name columns without their table, so the table has to be alone.
+    table = member.master.sql()
+    condition = where.clause(member.snapshot.condition)
+    rows = select(table).where(condition).subquery("kept")
+    same = [
+        rows.c[name] == keys.c[k]
+        for name, k in zip(
+            member.snapshot.identity_columns, member.snapshot.key_names, strict=True
+        )
+    ]
+    return select(*_images(member, rows)).select_from(rows.join(keys, sa.and_(*same)))
+
+
+def _images(member: Member, rows: sa.FromClause) -> list[sa.ColumnElement[Any]]:
+    return carried(member.common, member.carried, rows)
+
+
+def carried(
+    table: Table, columns: Sequence[str], rows: sa.FromClause
+) -> list[sa.ColumnElement[Any]]:
+    """The columns of an image, made of rows.
+
+    Parameters:
+        table: says the types of the columns.
+    """
+    return [
+        _carried(table, name, rows.c[name]).label(f"c{n}")
+        for n, name in enumerate(columns, 1)
+    ]
+
+
+def _carried(
+    base: Table, name: str, value: sa.ColumnElement[Any]
+) -> sa.ColumnElement[Any]:
+    column = base.column(name)
+    if arrow.carrier(column.type) == "native":
+        return sa.cast(value, column.staged_type)
+    return printed(sa.type_coerce(value, NativeType(column.recorded)))

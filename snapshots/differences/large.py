@@ -1,0 +1,135 @@
+"""Comparing more rows than one process should hold: executors read and stage them.
+
+All executors see the moment that the transactions of this process have exported.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Select, select
+
+from sites.sessions.site import Site
+from sites.transfer import transport
+from sites.transfer.transport import literal_text
+from snapshots import keys
+from snapshots.differences import buckets, comparison, difference, images, stage, window
+from snapshots.differences.comparison import Compared, Small
+from snapshots.differences.stage import Stage
+from snapshots.differences.window import FAST, Member, Window
+from snapshots.keys import Keys
+from snapshots.side import Side, Sides
+
+#: How many keys one task compares.
+PART = 100_000
+
+#: Each part of a window reads the whole window's log.
+MOST_PARTS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """The keys that have to stand at the site before its own moment begins."""
+
+    member: Member
+    #: the changed keys of the master, where executors can see them; None for all
+    keys: sa.TableClause | None
+    count: int
+
+
+def prepare(site: Site, master: Connection, seen: Window, member: Member) -> Prepared:
+    """Bring the window's keys to the site; commits there."""
+    if member.method != FAST:
+        return Prepared(member=member, keys=None, count=0)
+    assert seen.since is not None
+    changed = window.changed_keys(member, seen.since)
+    with site.transaction() as connection:
+        keys = stage.create_keys(connection, member)
+        names = member.snapshot.key_names
+        count = transport.copy(master, changed, connection, keys, names)
+        transport.analyze(connection, keys)
+    return Prepared(member=member, keys=keys, count=count)
+
+
+def compare(sides: Sides, seen: Window, ready: Prepared, mine: Keys) -> Compared:
+    """Have executors compare a snapshot with its defining query, and stage the result.
+
+    Parameters:
+        mine: the keys of the site's own log.
+
+    Raises:
+        StageFailed: a task failed; nothing was merged.
+    """
+    if ready.keys is None:
+        return _complete(sides, ready.member)
+    queries = _window_queries(seen, ready, mine)
+    return Compared(
+        member=ready.member,
+        difference=_staged(sides, ready.member, queries, twice=bool(mine.num_rows)),
+        window_keys=ready.count + mine.num_rows,
+    )
+
+
+def _complete(sides: Sides, member: Member) -> Compared:
+    """Compare all rows, or only those of the buckets that differ."""
+    differing: tuple[int, ...] | None = None
+    if not buckets.mostly_differ(sides, member):
+        found = buckets.differing(sides, member)
+        if not found.numbers:
+            return comparison.equal(member)
+        if found.rows <= comparison.most_rows(sides.master, member.snapshot.master):
+            none = keys.none(member.snapshot.key_names)
+            few = Small(member=member, changed=none, mine=none, differing=found.numbers)
+            return next(comparison.compare(sides, [few]))
+        if len(found.numbers) * 2 < buckets.BUCKETS:
+            differing = found.numbers
+    queries = comparison.of_all(sides, member, differing)
+    staged = _staged(sides, member, queries, twice=False)
+    return Compared(member=member, difference=staged, window_keys=None)
+
+
+_Queries = tuple[list[Select[Any]], list[Select[Any]]]
+
+
+def _staged(sides: Sides, member: Member, queries: _Queries, *, twice: bool) -> Stage:
+    with sides.site.site.transaction() as connection:
+        table = stage.create(connection, member)
+    load_id = uuid.uuid4()
+    attempts = difference.staged(
+        source(sides.master, queries[0]),
+        source(sides.site, queries[1]),
+        images.schema(member),
+        images.key_positions(member),
+        difference.Target(table.schema, table.name, load_id),
+        twice=twice,
+    )
+    return Stage(
+        table=table,
+        load_id=load_id,
+        attempts=tuple(attempts),
+        rows=sum(attempts.values()),
+    )
+
+
+def _window_queries(seen: Window, ready: Prepared, mine: Keys) -> _Queries:
+    member = ready.member
+    assert seen.since is not None
+    assert ready.keys is not None
+    parts = min(ready.count // PART + 1, MOST_PARTS)
+    theirs = [
+        images.of_changed(member, seen.since, part=(n, parts)) for n in range(parts)
+    ]
+    theirs += [images.of_keys(member, some) for some in keys.chunks(mine)]
+    here = [select(*ready.keys.c), window.site_keys(member.snapshot)]
+    present = [images.at_site(member, here, part=(n, parts)) for n in range(parts)]
+    return theirs, present
+
+
+def source(side: Side, queries: Sequence[Select[Any]]) -> difference.Side:
+    """What executors read of a database, at the moment of this process."""
+    texts = [literal_text(query) for query in queries]
+    return difference.Side(side.site.libpq_uri(), texts, side.moment())

@@ -1,0 +1,159 @@
+"""Which rows of other tables have changed so that rows may enter or leave a snapshot.
+
+A snapshot log says which rows of such a table changed. Most of these changes do not
+matter: if the columns that conditions look at are the same at the site as at the master
+now, and no user of the site has touched the row, they are as they were at the group's
+position. Where the site has no such snapshot, every change counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy import Select, Text, cast, select
+
+from sites.conditions.subqueries import Subquery
+from sites.names import QualifiedName
+from sites.tables.table import Table
+from sites.transfer.values import printed
+from snapshots import keys
+from snapshots.definitions import parents
+from snapshots.definitions.parents import Parent
+from snapshots.definitions.snapshot import key_types
+from snapshots.differences.window import COMPLETE, FAST, LOAD, Member, Window, site_keys
+from snapshots.keys import CHUNK, Keys, as_rows
+from snapshots.side import FEW, Side, Sides
+from snaptide_imports import lazily
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
+
+
+def find(sides: Sides, seen: Window, *, trust_site: bool = True) -> Window:
+    """Find for each fast member which rows that its condition looks for have changed.
+
+    If they are too many, the member is compared completely.
+
+    Parameters:
+        trust_site: whether the site has the rows of the position where none of its
+            users has touched them; otherwise every change counts.
+    """
+    finder = _Finder(sides=sides, seen=seen, trust_site=trust_site)
+    return replace(seen, members=tuple(map(finder.member, seen.members)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Finder:
+    sides: Sides
+    seen: Window
+    trust_site: bool
+    #: what has been found already, by table: several members may ask one
+    found: dict[QualifiedName, Keys | None] = field(default_factory=dict)
+
+    def member(self, member: Member) -> Member:
+        if member.method != FAST or not member.parents:
+            return member
+        snapshot = member.snapshot
+        asks = snapshot.parts.subqueries
+        changed = [(one, self.changed(one, member)) for one in asks]
+        known = tuple((one, which) for one, which in changed if which is not None)
+        if len(known) < len(changed):
+            return replace(member, method=COMPLETE)
+        return replace(member, moved=known)
+
+    def changed(self, one: Subquery, member: Member) -> Keys | None:
+        """Keys of the rows that may be another answer to a subquery than before."""
+        parent = member.parents[one.table]
+        if one.table not in self.found:
+            self.found[one.table] = self._moved(parent)
+        changed = self.found[one.table]
+        for inner in one.subqueries:
+            above = self.changed(inner, member)
+            if changed is None or above is None:
+                return None
+            if above.num_rows:
+                asked = member.parents[inner.table]
+                query = parents.looking(parent.table, parent.key, inner, asked, above)
+                more = self._read(query, parent)
+                changed = None if more is None else keys.together(changed, more)
+        return changed
+
+    def _read(self, query: Select[Any], parent: Parent) -> Keys | None:
+        names = parent.key_names
+        return keys.read(self.sides.master, query, names, lambda: CHUNK)
+
+    def _moved(self, parent: Parent) -> Keys | None:
+        """Keys of the rows in a table's log whose change may matter."""
+        assert self.seen.since is not None
+        logged = self._read(parents.logged(parent, self.seen.since), parent)
+        here = self._member_of(parent) if self.trust_site else None
+        if not logged or here is None:
+            return logged
+        return _without(logged, self._unmoved(parent, here, logged))
+
+    def _member_of(self, parent: Parent) -> Member | None:
+        """The snapshot that has the columns of a table that conditions look at."""
+        for one in self.seen.members:
+            same = one.snapshot.master == parent.table.qualified
+            known = self._uses(parent) <= {*one.snapshot.columns}
+            if same and known and one.method != LOAD:
+                return one
+        return None
+
+    def _uses(self, parent: Parent) -> set[str]:
+        every = (parents.asked(one.snapshot) for one in self.seen.members)
+        return {
+            *parent.key,
+            *(c for asked in every for c in asked.get(parent.table.qualified, ())),
+        }
+
+    def _unmoved(
+        self, parent: Parent, here: Member, logged: Keys
+    ) -> set[tuple[object, ...]]:
+        """Keys of the rows that are the same at both sides in all that matters."""
+        columns = sorted(self._uses(parent))
+        wanted = as_rows(logged, key_types(parent.table, parent.key))
+        there = _values(parent.table, parent.key, columns, wanted)
+        own = site_keys(here.snapshot).subquery("own")
+        base = here.base.sql()
+        pairs = zip(
+            here.snapshot.identity_columns, here.snapshot.key_names, strict=True
+        )
+        pending = sa.exists().where(*(base.c[c] == own.c[k] for c, k in pairs))
+        present = _values(here.base, parent.key, columns, wanted).where(~pending)
+        names = [*parent.key_names, *columns]
+        rows = [
+            _rows(side, query, names, many=logged.num_rows > FEW)
+            for side, query in ((self.sides.master, there), (self.sides.site, present))
+        ]
+        return {row[: len(parent.key)] for row in rows[0] & rows[1]}
+
+
+def _values(
+    table: Table, key: Sequence[str], columns: Sequence[str], wanted: sa.FromClause
+) -> Select[Any]:
+    """The keys that are wanted, and as texts the values of their rows."""
+    rows = table.sql()
+    names = [column.name for column in wanted.c]
+    same = [rows.c[c] == wanted.c[k] for c, k in zip(key, names, strict=True)]
+    texts: list[Any] = [cast(wanted.c[k], Text).label(k) for k in names]
+    texts += [printed(rows.c[name]).label(f"v_{name}") for name in columns]
+    return select(*texts).join_from(rows, wanted, sa.and_(*same))
+
+
+def _rows(
+    side: Side, query: Select[Any], names: Sequence[str], *, many: bool
+) -> set[tuple[object, ...]]:
+    shape = pa.schema([(f"c{n}", pa.string()) for n, _ in enumerate(names)])
+    found = side.read(query, shape, many=many)
+    return {*zip(*(column.to_pylist() for column in found.columns), strict=True)}
+
+
+def _without(logged: Keys, unmoved: set[tuple[object, ...]]) -> Keys:
+    rows = zip(*(column.to_pylist() for column in logged.columns), strict=True)
+    return logged.filter(pa.array([row not in unmoved for row in rows], pa.bool_()))

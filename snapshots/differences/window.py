@@ -1,0 +1,402 @@
+"""Finds the keys that a refresh has to look at, at one moment of the master.
+
+At that moment it reads the master's position, how far this site's queue has been
+answered (the marker), and the logs since the group's position. Only then does it
+read the site's own log: a change of the site that the marker does not cover is
+pending, whatever happens to it meanwhile (docs/explanation/held-back.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, Select, TableClause, select
+from sqlalchemy.sql.selectable import FromClause
+
+from deferred.batches import lost_rows, marker
+from deferred.batches.marker import Marker
+from masters import group_schema
+from masters.group_schema import SchemaVersion
+from masters.log import catalog
+from sites.capture import position
+from sites.catalog import SCHEMA
+from sites.conditions import ranges
+from sites.conditions.ranges import Leaf, Range
+from sites.conditions.subqueries import Subquery
+from sites.names import QualifiedName
+from sites.sessions import identity
+from sites.sessions.identity import Identity
+from sites.tables.table import Table, describe
+from sites.transfer.types import NativeType
+from snapshots.definitions import fitting, functions, parents, rewrites, shared
+from snapshots.definitions.parents import Parent
+from snapshots.definitions.refresh_group import RefreshGroup
+from snapshots.definitions.snapshot import Snapshot, carried, key_types
+from snapshots.errors import (
+    ColumnGone,
+    MasterChanged,
+    NoSnapshotLog,
+    RowsHidden,
+    SnapshotLogTooYoung,
+)
+from snapshots.keys import Keys
+
+LOAD, FAST, COMPLETE = "load", "fast", "complete"
+
+#: What a master says of itself and the site when it says who it is; takes `its_id`,
+#: and the functions that are asked for.
+_FACTS = (
+    position.CURRENT,
+    marker.SEEN,
+    lost_rows.LOST,
+    group_schema.VERSIONS,
+    functions.DEFINITIONS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One snapshot of the group, as this refresh will treat it."""
+
+    snapshot: Snapshot
+    base: Table
+    master: Table
+    log_table: str | None
+    #: the other tables that the condition asks
+    parents: Mapping[QualifiedName, Parent]
+    #: the functions that it calls
+    functions: functions.Definitions
+    #: load, fast or complete
+    method: str
+    #: the tables that hold the master's rows now, by oid
+    parts: Mapping[int, Leaf]
+    #: for a fast refresh: what the condition looks for, and keys of rows there that
+    #: have changed so that rows may enter or leave (`snapshots.differences.moved`)
+    moved: tuple[tuple[Subquery, Keys], ...] = ()
+    #: the schema version of the master table's replication group; None without one
+    schema_version: SchemaVersion | None = None
+    #: a further condition on the rows that are looked at, at either side
+    #: (`snapshots.check`); it has the master table's name for them
+    only: str | None = None
+
+    def asked_again(self) -> Iterator[tuple[Subquery, Parent, Keys]]:
+        """What the condition looks for, where the answer may be another one now."""
+        for one, changed in self.moved:
+            if changed.num_rows:
+                yield one, self.parents[one.table], changed
+
+    @property
+    def joined(self) -> tuple[QualifiedName, ...]:
+        """Tables that were added since the last refresh, perhaps with rows in them."""
+        before = self.snapshot.master_parts
+        new = () if before is None else self.parts.keys() - set(before)
+        return tuple(self.parts[oid].name for oid in sorted(new))
+
+    @property
+    def files(self) -> dict[int, int]:
+        """The files of these tables."""
+        return {oid: leaf.file for oid, leaf in self.parts.items()}
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The state of each column of the master table, by name."""
+        return {column.name: column.state for column in self.master.columns}
+
+    @property
+    def common(self) -> Table:
+        """The base table, with columns that are large enough for the master's values.
+
+        So both sides are read and staged, until it is known whose row does not fit.
+        """
+        return self.base.as_large_as(self.master)
+
+    def key_types(self, table: Table) -> list[NativeType]:
+        """The types in which keys of either side are looked up in a table of one."""
+        large = table.as_large_as(self.base).as_large_as(self.master)
+        return key_types(large, self.snapshot.identity_columns)
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The columns whose values are compared and written."""
+        return carried(self.snapshot, self.base)
+
+    def log(self) -> TableClause:
+        """The master's snapshot log, for use in statements."""
+        assert self.log_table is not None
+        kinds = key_types(self.master, self.snapshot.identity_columns)
+        return catalog.rows_of(self.log_table, kinds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A moment of the master, and the stretch of its logs that leads there."""
+
+    position: str
+    since: str | None
+    master: Identity
+    marker: Marker
+    #: the master keeps notes of rows of the site that it does not have
+    lost: bool
+    members: tuple[Member, ...]
+
+
+def read(
+    master: Connection,
+    site: Connection,
+    who: Identity,
+    group: RefreshGroup,
+    snapshots: Sequence[Snapshot],
+    methods: Mapping[str, str],
+    known: Collection[str],
+) -> Window:
+    """Read the window of a group.
+
+    Parameters:
+        master: in a REPEATABLE READ transaction, whose moment the group will show.
+        site: used only to describe the base tables.
+        methods: the character asked for, by name of snapshot; `?` for the others.
+        known: snapshots that were registered at the master all the time.
+
+    Raises:
+        MasterChanged: the database is not the one that the position belongs to.
+        NoSnapshotLog, SnapshotLogTooYoung: a fast refresh is asked and not possible.
+        ColumnGone, RowsHidden: a table has changed since the snapshot was created.
+        MasterBehind, ColumnChanged: after DDL, the master table does not fit.
+    """
+    # In this moment: a repair may have come since the master was last asked.
+    them, row = identity.confirm_and_read(
+        master,
+        group.master,
+        _FACTS,
+        {"its_id": who.site_id, **functions.asked(snapshots)},
+    )
+    here = row.position
+    complete = all(methods.get(s.key) == "c" for s in snapshots)
+    _confirm(them, group, here, complete=complete)
+    if group.incarnation not in (None, them.incarnation):
+        # The master was restored and repaired: positions from before mean nothing.
+        known = ()
+    versions = group_schema.of(row.versions)
+    logs = catalog.logs_since(master, parents.tables(snapshots), group.position)
+    seen = parents.read(master, snapshots, logs)
+    members = [
+        _member(
+            master,
+            site,
+            group,
+            s,
+            methods.get(s.key, "?"),
+            s.key in known,
+            versions.get(s.master),
+            logs.get(s.master),
+            {name: seen[name] for name in parents.asked(s)},
+            functions.of(s, row.functions),
+        )
+        for s in snapshots
+    ]
+    return Window(
+        position=here,
+        since=group.position,
+        master=them,
+        marker=marker.seen(row.marker),
+        lost=row.lost,
+        members=tuple(members),
+    )
+
+
+def changed_keys(
+    member: Member, since: str, *, present_apart: bool = False
+) -> Select[Any]:
+    """Keys (k1, k2, ...) of rows that may have changed, entered or left since then.
+
+    All rows of a table that was attached since are among them: they may have been
+    there before, and no trigger recorded them.
+
+    Parameters:
+        present_apart: leave out rows that can only have left, because they lack what
+            the condition requires; `leaving_keys` finds those that the site has.
+    """
+    log, snapshot = member.log(), member.snapshot
+    keys = [log.c[name] for name in snapshot.key_names]
+    logged = select(*keys).where(position.since(log.c.xid, since), log.c.kind != "T")
+    further = [
+        *map(partial(_keys_in, member), member.joined),
+        *(
+            find(member.master, snapshot.identity_columns, one, parent, changed)
+            for one, parent, changed in member.asked_again()
+            for find in [
+                parents.accepted if present_apart and one.required else parents.looking
+            ]
+        ),
+    ]
+    if not further:
+        return logged.distinct()
+    return select(*sa.union(logged, *further).subquery().c)
+
+
+def leaving_keys(member: Member) -> list[Select[Any]]:
+    """Keys of rows at the site that may have lost what the condition requires."""
+    identity = member.snapshot.identity_columns
+    return [
+        parents.looking(member.base, identity, one, parent, changed)
+        for one, parent, changed in member.asked_again()
+        if one.required
+    ]
+
+
+def _keys_in(member: Member, part: QualifiedName) -> Select[Any]:
+    names = member.snapshot.identity_columns
+    kinds = key_types(member.master, names)
+    columns = [sa.column(c, kind) for c, kind in zip(names, kinds, strict=True)]
+    table = sa.table(part.name, *columns, schema=part.schema)
+    keys = zip(table.c, member.snapshot.key_names, strict=True)
+    query = select(*(column.label(key) for column, key in keys))
+    return Range(table=part).restrict(query, table)
+
+
+def site_keys(snapshot: Snapshot) -> Select[Any]:
+    """Keys that the refresh must look at again because of the site's own log."""
+    view: FromClause = sa.table(
+        snapshot.log_view, *map(sa.column, snapshot.key_names), schema=SCHEMA
+    )
+    return select(*(view.c[name] for name in snapshot.key_names)).distinct()
+
+
+def _confirm(them: Identity, group: RefreshGroup, here: str, *, complete: bool) -> None:
+    if them.site_id != group.master_id:
+        raise MasterChanged(
+            f"Site name {group.master} leads to another site now.", group=group.name
+        )
+    if group.incarnation not in (None, them.incarnation):
+        return
+    if (
+        group.position is not None
+        and not complete
+        and position.end(here) < position.end(group.position)
+    ):
+        raise MasterChanged(
+            f"Site {group.master} is older than the state that group {group.name} "
+            "shows.",
+            group=group.name,
+        )
+
+
+def _member(
+    master: Connection,
+    site: Connection,
+    group: RefreshGroup,
+    snapshot: Snapshot,
+    method: str,
+    registered: bool,
+    schema_version: SchemaVersion | None,
+    log: Row[Any] | None,
+    seen: Mapping[QualifiedName, Parent],
+    called: functions.Definitions,
+) -> Member:
+    logs = {snapshot.master: log} | {
+        name: parents.log_for(snapshot, one) for name, one in seen.items()
+    }
+    table, base = describe(master, snapshot.master), describe(site, snapshot.base)
+    for one in (table, base):
+        _refuse_altered(one, snapshot)
+    _refuse_displaced(base, snapshot)
+    shared.refuse_other(snapshot, table, base, group.master, schema_version)
+    fitting.refuse_lossy(snapshot, table, base)
+    rewrites.refuse_generated_otherwise(snapshot, table, base)
+    parts = ranges.leaves(master, snapshot.master)
+    kept = registered and set(snapshot.master_parts or ()) <= parts.keys()
+    member = Member(
+        snapshot=snapshot,
+        base=base,
+        master=table,
+        log_table=None if log is None else log.log_table,
+        method=_method(master, group, snapshot, method.lower(), logs, kept),
+        parents=seen,
+        functions=called,
+        parts=parts,
+        schema_version=schema_version,
+    )
+    if member.method == FAST and _is_rewritten(member):
+        return replace(member, method=COMPLETE)
+    return member
+
+
+def _is_rewritten(member: Member) -> bool:
+    """Whether values, or what fulfils the condition, may have changed unseen."""
+    if functions.are_replaced(member.snapshot, member.functions):
+        return True
+    why = rewrites.why_rewritten(member.snapshot, member.states, member.files)
+    return why is not None or any(
+        parents.is_rewritten(member.snapshot, name, one.columns, one.files)
+        for name, one in member.parents.items()
+    )
+
+
+def _refuse_altered(table: Table, snapshot: Snapshot) -> None:
+    gone = [name for name in snapshot.columns if name not in table.names]
+    if gone:
+        raise ColumnGone(
+            f"{table.qualified} no longer has the column {', '.join(gone)}.",
+            snapshot=snapshot.key,
+            columns=gone,
+        )
+    if table.hides_rows:
+        raise RowsHidden(
+            f"Row-level security hides rows of {table.qualified} from Snaptide's user.",
+            snapshot=snapshot.key,
+        )
+
+
+def _refuse_displaced(base: Table, snapshot: Snapshot) -> None:
+    others = rewrites.displaced(snapshot, {c.name: c.state for c in base.columns})
+    if others:
+        raise ColumnGone(
+            f"{base.qualified} now has other columns that are called "
+            f"{', '.join(others)}.",
+            snapshot=snapshot.key,
+            columns=others,
+        )
+
+
+def _method(
+    master: Connection,
+    group: RefreshGroup,
+    snapshot: Snapshot,
+    asked: str,
+    logs: Mapping[QualifiedName, Row[Any] | None],
+    kept: bool,
+) -> str:
+    if not snapshot.loaded or group.position is None:
+        return LOAD
+    if asked == "c":
+        return COMPLETE
+    for table, log in logs.items():
+        if log is None:
+            if asked == "f":
+                raise NoSnapshotLog(
+                    f"{table} has no snapshot log by its key: {snapshot.key} cannot be "
+                    "refreshed fast."
+                )
+            return COMPLETE
+        if not (kept and log.reaches):
+            if asked == "f":
+                raise SnapshotLogTooYoung(
+                    f"The snapshot log of {table} does not hold all changes since the "
+                    f"last refresh of {snapshot.key}.",
+                    snapshot=snapshot.key,
+                )
+            return COMPLETE
+        if _truncated(master, log.log_table, group.position):
+            return COMPLETE
+    return FAST
+
+
+def _truncated(master: Connection, log_table: str, since: str) -> bool:
+    """Whether the master table was truncated: no log could hold all its keys."""
+    log = catalog.rows_of(log_table)
+    mark = select(log.c.kind).where(position.since(log.c.xid, since), log.c.kind == "T")
+    return bool(master.scalar(select(mark.exists())))

@@ -1,0 +1,1 @@
+"""Writing differences to snapshots, and leaving alone what users have or want."""

@@ -1,0 +1,238 @@
+"""Finds the differences that a merge leaves alone: a user has the row or wants it.
+
+The merge holds back rows that are locked or pending, and then, until no more are
+added, rows that the present unique values, foreign keys or children of a held-back
+row forbid (docs/explanation/held-back.md). The next refresh reads them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    TableClause,
+    and_,
+    cast,
+    exists,
+    literal,
+    or_,
+    select,
+)
+
+from deferred.queues import refresh_coverage
+from sites.capture import position
+from sites.names import QualifiedName
+from sites.transfer.types import PgSnapshot
+from sites.writing import unique_values
+from snapshots.differences.window import Window
+from snapshots.merging import obstacles, work
+from snapshots.merging.work import Work
+
+#: What holds rows back, as reports name it.
+LOCKED, PENDING, REFUSED = "locked", "pending", "refused by the site"
+TAKEN = "without their unique value"
+_NO_PARENT, _CHILDREN = "without parent in ", "with children in "
+
+#: The same in one word each, which names no table.
+WORDS = {
+    LOCKED: "locked",
+    PENDING: "pending",
+    REFUSED: "refused",
+    TAKEN: "unique",
+    _NO_PARENT: "parent",
+    _CHILDREN: "children",
+}
+
+
+def word(by: str) -> str:
+    """What holds a row back, in one word that names no table."""
+    return next((one for said, one in WORDS.items() if by.startswith(said)), "other")
+
+
+def hold_locked(connection: Connection, changes: Work) -> int:
+    """Lock the rows that will change, in key order; hold back those locked by others.
+
+    Rows that are gone by now are held back too: a user deleted them.
+    """
+    held = 0
+    for kind, weaker in (("D", False), ("U", True)):
+        of_kind = changes.table.c.kind == kind
+        base = changes.staged.table.sql()
+        # Weaker: rows that refer to this one may be added meanwhile.
+        missed = _not_locked(changes, base, of_kind, weaker=weaker)
+        held += work.hold(connection, changes, and_(of_kind, missed), LOCKED)
+    return held + _hold_referred(connection, changes)
+
+
+def _not_locked(
+    changes: Work,
+    base: TableClause,
+    wanted: ColumnElement[bool],
+    *,
+    weaker: bool = False,
+) -> ColumnElement[bool]:
+    """Whether a row cannot be locked, or is gone; the query locks all others.
+
+    Parameters:
+        base: the snapshot's table, which `wanted` may be about.
+        wanted: which of the free rows are to be locked, in key order.
+        weaker: let other sessions add references to them meanwhile.
+    """
+    locked = (
+        select(changes.table.c.no)
+        .join_from(changes.table, base, changes.staged.same_row(base))
+        .where(wanted, changes.free)
+        .order_by(*changes.keys)
+        .with_for_update(of=base, skip_locked=True, key_share=weaker)
+        .cte("locked")
+    )
+    return obstacles.among_none(locked, changes)
+
+
+def _hold_referred(connection: Connection, changes: Work) -> int:
+    """Hold back rows that change a unique value while a user refers to them.
+
+    PostgreSQL treats every unique value as one that foreign keys may refer to: changing
+    or parking it takes the same lock on the row as a delete.
+    """
+    base = changes.staged.table.sql()
+    moves = [
+        unique_values.moved(changes.staged, unique, base, changes.table)
+        for unique in unique_values.movable(changes.staged)
+    ]
+    if not moves:
+        return 0
+    moving = and_(changes.table.c.kind == "U", or_(*moves))
+    there = exists().where(changes.staged.same_row(base), moving)
+    missed = _not_locked(changes, base, moving)
+    return work.hold(connection, changes, and_(there, missed), LOCKED)
+
+
+def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
+    """Hold back rows that the site changed and the window does not show yet.
+
+    It runs as a statement of its own, once the rows are locked or written: so it sees
+    all that was committed before that, and no session can add more afterwards.
+    """
+    return work.hold(connection, changes, is_pending(changes, window), PENDING)
+
+
+def is_pending(changes: Work, window: Window) -> ColumnElement[bool]:
+    """Whether the site changed a row and the window does not show it yet."""
+    rows = _pending(changes, window).subquery("pending")
+    names = changes.member.snapshot.key_names
+    pairs = zip(changes.keys, names, strict=True)
+    return exists().where(*(key == rows.c[name] for key, name in pairs))
+
+
+def covered_extras(extra: TableClause, window: Window) -> ColumnElement[bool]:
+    """Whether the window shows the change that an extra key stands for, if any.
+
+    A folded call is shown if the marker has reached it. A synchronous change is
+    shown once its transaction at the master is over: the site commits before it.
+    """
+    marker, here = window.marker, cast(literal(window.position), PgSnapshot())
+    answered = or_(
+        extra.c.batch_no.is_(None),
+        extra.c.batch_no < marker.batch_no,
+        and_(
+            extra.c.batch_no == marker.batch_no,
+            extra.c.order_no <= marker.order_no,
+        ),
+    )
+    shown = or_(
+        extra.c.master_xid.is_(None), position.visible(extra.c.master_xid, here)
+    )
+    return and_(answered, shown)
+
+
+def hold_unreferable(connection: Connection, group: Sequence[Work]) -> int:
+    """Lock the rows that new references point to; hold back where others hold them.
+
+    If another session deletes such a row, the check of the foreign key would wait.
+    """
+    by_table = {w.staged.table.qualified: w for w in group}
+    held = 0
+    for changes in group:
+        for link in obstacles.links_up(changes, by_table):
+            missed = obstacles.has_locked_parent(link)
+            held += work.hold(connection, changes, missed, LOCKED)
+    return held
+
+
+def close(connection: Connection, group: Sequence[Work]) -> int:
+    """Hold back rows that held-back rows forbid, until none is added; count them."""
+    by_table = {w.staged.table.qualified: w for w in group}
+    busy = {w.staged.table.qualified: work.counts(connection, w) for w in group}
+    at_work = [w for w in group if busy[w.staged.table.qualified]]
+    total = 0
+    while True:
+        added = sum(
+            _hold_once(connection, w, by_table, busy[w.staged.table.qualified])
+            for w in at_work
+        )
+        total += added
+        if not added:
+            return total
+
+
+def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
+    """Whether a foreign key may delete or change children when the group is written.
+
+    If so, a child that a user adds meanwhile must be seen before, or must wait:
+    otherwise the foreign key would delete or change it.
+    """
+    by_table = {w.staged.table.qualified: w for w in group}
+    return any(
+        work.counts(connection, changes).keys() & obstacles.unsettling(link)
+        for changes in group
+        for link in obstacles.links_down(changes, by_table)
+        if link.key.acts
+    )
+
+
+def _pending(changes: Work, window: Window) -> sa.Select[Any] | sa.CompoundSelect[Any]:
+    """The keys of such rows."""
+    snapshot, marker = changes.member.snapshot, window.marker
+    extra = snapshot.extra()
+    wanted = select(*(extra.c[name] for name in snapshot.key_names)).where(
+        sa.not_(covered_extras(extra, window))
+    )
+    if changes.queue is None:
+        return wanted
+    return sa.union_all(
+        wanted,
+        refresh_coverage.pending_keys(changes.queue, marker.batch_no, marker.order_no),
+    )
+
+
+def _hold_once(
+    connection: Connection,
+    changes: Work,
+    by_table: Mapping[QualifiedName, Work],
+    kinds: Mapping[str, int],
+) -> int:
+    conditions: list[tuple[ColumnElement[bool], str]] = []
+    if kinds.keys() & {"I", "U"}:
+        conditions += [
+            (obstacles.value_is_taken(changes, unique), TAKEN)
+            for unique in unique_values.movable(changes.staged)
+        ]
+        conditions += [
+            (obstacles.lacks_parent(link), _NO_PARENT + _name(link.parent))
+            for link in obstacles.links_up(changes, by_table)
+        ]
+    conditions += [
+        (obstacles.has_children(link), _CHILDREN + _name(link.child))
+        for link in obstacles.links_down(changes, by_table)
+        if kinds.keys() & obstacles.unsettling(link)
+    ]
+    return sum(work.hold(connection, changes, *reason) for reason in conditions)
+
+
+def _name(changes: Work) -> str:
+    return changes.member.snapshot.key

@@ -1,0 +1,332 @@
+"""Write the differences of a group to its snapshots, in one local transaction.
+
+READ COMMITTED, with a lock timeout below the deadlock timeout: in a deadlock the
+merge gives way, not the user. Rows that users hold, want or have changed are left
+alone (`snapshots.merging.held_back`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Text,
+    case,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    update,
+)
+
+from deferred.options import RefreshOptions
+from deferred.queues import refresh_coverage, target_columns
+from deferred.queues.queue import Queue
+from sites.capture import position
+from sites.tables import instead, locks, references
+from sites.tables.table import Table
+from sites.transfer.types import PgSnapshot
+from sites.writing import unique_values
+from sites.writing.triggered import users_search_path
+from snapshots import catalog
+from snapshots.definitions import frozen, functions, parents, refresh_group, rewrites
+from snapshots.definitions.policy import Leaving
+from snapshots.definitions.refresh_group import RefreshGroup
+from snapshots.definitions.refresh_notes import Done
+from snapshots.differences.window import Member, Window
+from snapshots.errors import CannotMerge
+from snapshots.merging import detached, held_back, kept, mass_delete, work, writing
+from snapshots.merging.held_keys import BETWEEN, HELD, REFUSED
+from snapshots.merging.work import Work
+from snapshots.reports import Cause
+
+#: Far below deadlock_timeout (1 s by default). PostgreSQL looks for a deadlock when a
+#: user's session has waited that long for the merge: it finds one only if the merge
+#: waits for that session within the same few milliseconds. Rows that the merge gives
+#: up in this way are held back.
+LOCK_TIMEOUT = "20ms"
+
+#: Sorts and joins of many differences need this much to stay in memory.
+WORK_MEMORY = 32 * 2**20
+
+#: If the program is stopped during a merge, its locks block users no longer than this.
+IDLE_TIMEOUT = "30s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """The result of a merge for one snapshot."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    #: those of them that the master still has, why, and what holds others of them back
+    left: int = 0
+    because: tuple[Cause, ...] = ()
+    #: transactions that were withdrawn from the queue, so that rows could leave
+    withdrawn: int = 0
+    staying: Mapping[str, int] = field(default_factory=dict)
+    held_back: int = 0
+    #: those of them, by what holds them back
+    held: Mapping[str, int] = field(default_factory=dict)
+    #: why the site refused rows, and how many of those held back for each reason
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+def prepare(connection: Connection, group: RefreshGroup) -> None:
+    """Begin a merge: apply settings and origin, and lock the group at its position.
+
+    Raises:
+        PositionMoved: another refresh of the group came in between.
+    """
+    set_local = select(
+        func.set_config("lock_timeout", LOCK_TIMEOUT, True),
+        func.set_config("idle_in_transaction_session_timeout", IDLE_TIMEOUT, True),
+        func.set_config("snaptide.origin", group.master, True),
+        func.set_config("synchronous_commit", "on", True),
+        func.set_config("work_mem", _work_memory(), True),
+    )
+    connection.execute(set_local)
+    refresh_group.lock_at(connection, group)
+
+
+def _work_memory() -> ColumnElement[str]:
+    """As much as the site gives, but not less than we need."""
+    given = func.pg_size_bytes(func.current_setting("work_mem"))
+    return cast(func.greatest(given, WORK_MEMORY) / 1024, Text) + "kB"
+
+
+def merge(
+    connection: Connection,
+    group: Sequence[Work],
+    window: Window,
+    options: RefreshOptions,
+) -> dict[str, Merged]:
+    """Write the differences that are not held back; the caller has called `prepare`.
+
+    Writes base tables and extra keys; commits nothing.
+
+    Parameters:
+        group: the work tables of all loaded snapshots of the group, filled.
+
+    Raises:
+        MassDelete, MassLeave: more rows would go than the options allow.
+        CannotMerge: the site refuses the rows, whatever is held back.
+    """
+    connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
+    unique_values.check_at_once(connection, [w.staged.table for w in group])
+    for changes in group:
+        mass_delete.refuse(connection, changes, window, options)
+    ordered = writing.in_order(group)
+    for changes in group:
+        _refuse_instead(changes.staged.table)
+    if not _write_at_once(connection, ordered, window, options):
+        # Check keys to and from the site's own tables at once, to find refused rows.
+        references.check_outside(connection, [w.staged.table.oid for w in group])
+        _write_locked(connection, ordered, window, options)
+    merged = {w.member.snapshot.key: _count(connection, w) for w in group}
+    for changes in group:
+        if merged[changes.member.snapshot.key].inserted:
+            kept.release(connection, changes.member, work.inserted(changes))
+        if merged[changes.member.snapshot.key].held_back:
+            _keep_held(connection, changes)
+    return merged
+
+
+def _refuse_instead(base: Table) -> None:
+    if base.instead is not None:
+        raise CannotMerge(
+            f"{instead.message(base.qualified, base.instead)}.", rule=base.instead
+        )
+
+
+def _write_at_once(
+    connection: Connection,
+    group: Sequence[Work],
+    window: Window,
+    options: RefreshOptions,
+) -> bool:
+    """Write without locking the rows before, if no other session is writing.
+
+    Locking a row costs as much as writing it. Changes that users make meanwhile are
+    found once all rows are written, and so locked: a new statement then asks for
+    pending rows, as it would after locking. Only children that a foreign key's action
+    would reach are not among the rows that are written.
+    """
+    tables = [w.staged.table.oid for w in group]
+    if locks.others_write(connection, tables):
+        return False
+    if held_back.acts_on_children(connection, group):
+        return False
+    attempt = connection.begin_nested()
+    _hold_pending(connection, group, window, options)
+    written = writing.write_all(connection, group)
+    if not written or _hold_pending(connection, group, window, options):
+        attempt.rollback()
+        return False
+    attempt.commit()
+    return True
+
+
+def _write_locked(
+    connection: Connection,
+    group: Sequence[Work],
+    window: Window,
+    options: RefreshOptions,
+) -> None:
+    detached.bring(connection, group)
+    for changes in group:
+        held_back.hold_locked(connection, changes)
+    _hold_pending(connection, group, window, options)
+    with users_search_path(connection):
+        writing.write_free(connection, group)
+
+
+def _hold_pending(
+    connection: Connection,
+    group: Sequence[Work],
+    window: Window,
+    options: RefreshOptions,
+) -> int:
+    """Hold back rows that users changed, unless told not to; return how many."""
+    if not options.keep_pending:
+        return 0
+    return sum(held_back.hold_pending(connection, w, window) for w in group)
+
+
+def clear(
+    connection: Connection, member: Member, window: Window, local_position: str
+) -> None:
+    """Clear the extra keys of a snapshot that were read and are covered.
+
+    Parameters:
+        local_position: of the site, as the images were read.
+    """
+    extra = member.snapshot.extra()
+    seen = position.visible(extra.c.xid, cast(literal(local_position), PgSnapshot()))
+    connection.execute(
+        delete(extra).where(seen, held_back.covered_extras(extra, window))
+    )
+
+
+def settle(
+    connection: Connection,
+    group: RefreshGroup,
+    window: Window,
+    methods: Mapping[str, str],
+    merged: Mapping[str, Merged],
+    queues: Mapping[str, Queue],
+    done: Done,
+) -> None:
+    """Note the moment that the group shows now, and how far it covers the queues.
+
+    Rows that the site refused become the group's last error: only people can
+    settle that. Whether the site has agreed with a restored master meanwhile is asked
+    last, with the group's row.
+
+    Parameters:
+        queues: by snapshot.
+        done: what the refresh did, without what the site refused.
+
+    Raises:
+        PositionMoved: the master was repaired meanwhile; pending rows were
+            judged by a marker that is gone.
+        TargetColumnsMoved: calls wait that were made for other columns.
+    """
+    keys = [m.snapshot.key for m in window.members]
+    refresh_coverage.cover(
+        connection, keys, window.marker.batch_no, window.marker.order_no
+    )
+    for member in window.members:
+        _note(connection, member, methods[member.snapshot.key])
+        queue = queues.get(member.snapshot.key)
+        if queue is not None:
+            target_columns.note(connection, queue, member.master)
+    refresh_group.advance(
+        connection,
+        group,
+        window.position,
+        window.master.incarnation,
+        replace(done, error=_refusals(merged)),
+    )
+
+
+def _refusals(merged: Mapping[str, Merged]) -> str | None:
+    """One line on the rows that the site refused."""
+    parts = [
+        f"{count} of {name}: {why}"
+        for name, done in merged.items()
+        for why, count in done.refused.items()
+    ]
+    return f"The site refuses rows; {'; '.join(parts)}" if parts else None
+
+
+def _count(connection: Connection, changes: Work) -> Merged:
+    found = work.outcome(connection, changes)
+    written = Counter[str]()
+    refused = Counter[str]()
+    staying = Counter[str]()
+    held = Counter[str]()
+    for one in found:
+        if not one.held:
+            written[one.kind] += one.rows
+        else:
+            held[held_back.word(one.by or "")] += one.rows
+            if one.leaves:
+                staying[one.by or ""] += one.rows
+        if one.why is not None:
+            refused[one.why] += one.rows
+    return Merged(
+        inserted=written["I"],
+        updated=written["U"],
+        deleted=written["D"],
+        left=sum(one.rows for one in found if one.leaves and not one.held),
+        because=changes.because,
+        staying=dict(sorted(staying.items(), key=lambda by: (-by[1], by[0]))),
+        held_back=held.total(),
+        held=dict(held),
+        refused=dict(sorted(refused.items(), key=lambda why: (-why[1], why[0]))),
+    )
+
+
+def _keep_held(connection: Connection, changes: Work) -> None:
+    """Have the next refresh look again at the rows that this one held back."""
+    extra, names = changes.member.snapshot.extra(), changes.member.snapshot.key_names
+    reason: ColumnElement[str] = func.coalesce(
+        f"{REFUSED}{BETWEEN}" + changes.table.c.why,
+        f"{HELD}{BETWEEN}" + changes.table.c.by,
+    )
+    if changes.member.snapshot.leaving == Leaving.FREEZE:
+        reason = case((changes.table.c.leaves, frozen.REASON), else_=reason)
+    rows = select(*changes.keys, reason).where(changes.table.c.held)
+    connection.execute(insert(extra).from_select([*names, "reason"], rows))
+
+
+def _note(connection: Connection, member: Member, method: str) -> None:
+    seen = member.schema_version
+    connection.execute(
+        update(catalog.snapshot)
+        .where(
+            catalog.snapshot.c.schema == member.snapshot.schema,
+            catalog.snapshot.c.name == member.snapshot.name,
+        )
+        .values(
+            loaded=True,
+            **rewrites.seen(member.snapshot, member.states, member.files),
+            parents={
+                **parents.facts(member.snapshot, member.parents),
+                functions.FACT: member.functions,
+            },
+            schema_group=None if seen is None else seen.group_id,
+            schema_version=None if seen is None else seen.version,
+            last_method=method,
+            last_refresh=func.clock_timestamp(),
+        )
+    )

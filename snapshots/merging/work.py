@@ -1,0 +1,323 @@
+"""The work table of a merge: the change that each row of a snapshot needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, TableClause, func, select, update
+
+from deferred.queues.queue import Queue
+from sites.names import numbered
+from sites.tables import ddl
+from sites.tables.ddl import NewColumn
+from sites.tables.table import Column, Table
+from sites.transfer import arrow, transport
+from sites.transfer.types import NativeType
+from sites.transfer.values import from_text
+from sites.writing.staged import Staged, selected
+from snapshots.differences import stage
+from snapshots.differences.stage import Stage
+from snapshots.differences.window import Member
+from snapshots.keys import as_rows, chunks
+from snapshots.reports import Cause
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+#: Work tables of this size are worth an index and statistics.
+_LARGE = 1000
+
+#: The columns that say what becomes of a row.
+_MARKS = (
+    NewColumn(name="kind", type='"char"', nullable=False),
+    NewColumn(name="leaves", type="boolean", nullable=False, default="false"),
+    NewColumn(name="cause", type="text"),
+    NewColumn(name="held", type="boolean", nullable=False, default="false"),
+    NewColumn(name="by", type="text"),
+    NewColumn(name="why", type="text"),
+    NewColumn(name="no", type="bigint GENERATED ALWAYS AS IDENTITY"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The differences of one snapshot, staged where they are to be written."""
+
+    member: Member
+    #: `kind` and `n1`, `n2`, ... as `sites.writing.write` wants them, `no`, `leaves` (a
+    #: delete whose row the master still has) and its `cause`, `held`, `by` and `why`
+    staged: Staged
+    #: why rows leave, as far as it is known
+    because: tuple[Cause, ...] = ()
+    #: the moment of the master that the refresh shows
+    position: str
+    #: of the changes of the site's users; None for a read-only snapshot
+    queue: Queue | None = None
+
+    @property
+    def table(self) -> TableClause:
+        """The work table."""
+        return self.staged.source
+
+    @property
+    def keys(self) -> list[sa.ColumnElement[Any]]:
+        """The values that identify the row, in the order of the snapshot's identity."""
+        return [self.staged.new(name) for name in self.staged.identity]
+
+    def is_exact(self, name: str) -> bool:
+        """Whether equal values of a column are printed alike."""
+        return self.member.base.column(name).exact
+
+    @property
+    def looked_at(self) -> list[str]:
+        """The columns of the work table that conditions are about."""
+        table = self.staged.table
+        names = {*self.staged.identity}
+        names.update(*(unique.columns for unique in table.uniques))
+        names.update(*(key.columns for key in table.foreign_keys))
+        carried = numbered("n", self.staged.columns)
+        places = zip(carried, self.staged.columns, strict=True)
+        return ["kind", "held", "no", *(n for n, name in places if name in names)]
+
+    @property
+    def free(self) -> sa.ColumnElement[bool]:
+        """The row is not held back."""
+        return sa.not_(self.table.c.held)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a work table: how many, and between which numbers."""
+
+    count: int
+    numbers: range
+
+    @classmethod
+    def numbered(cls, numbers: Sequence[int]) -> Rows:
+        """Rows of these numbers, in order; no other row of the step is in between."""
+        return cls(len(numbers), range(numbers[0], numbers[-1] + 1))
+
+    @classmethod
+    def all_of(cls, parts: Collection[Rows]) -> Rows:
+        """The rows of all parts."""
+        ends = [(part.numbers.start, part.numbers.stop) for part in parts]
+        span = range(min(a for a, _ in ends), max(b for _, b in ends))
+        return cls(sum(part.count for part in parts), span)
+
+
+class Outcome(NamedTuple):
+    """The outcome for some rows of a work table."""
+
+    kind: str
+    #: the master still has them, but they no longer belong to the snapshot
+    leaves: bool
+    held: bool
+    #: what holds them back
+    by: str | None
+    #: the site's message, if it refused them
+    why: str | None
+    rows: int
+
+
+def create(
+    connection: Connection,
+    member: Member,
+    number: int,
+    position: str,
+    because: tuple[Cause, ...] = (),
+    queue: Queue | None = None,
+) -> Work:
+    """Create an empty work table for one transaction.
+
+    Parameters:
+        position: the moment of the master that is to be shown, and `because` why rows
+            leave then.
+        queue: of the snapshot.
+    """
+    name = f"snaptide_merge_{number}"
+    ddl.create_temporary(connection, name, [*_MARKS, *_values(member)])
+    staged = Staged(
+        # If rows of other tables follow a row, it is held back before it is parked.
+        table=_not_followed(member.base),
+        source=_source(name, member),
+        columns=member.carried,
+        identity=member.snapshot.identity_columns,
+        has_old=False,
+    )
+    return Work(
+        member=member, staged=staged, position=position, because=because, queue=queue
+    )
+
+
+def _values(member: Member) -> list[NewColumn]:
+    """The columns for the row's values."""
+    carried = _carried(member)
+    return [
+        NewColumn(name=n, type=column.staged_type.name, collation=column.collation)
+        for n, column in zip(numbered("n", carried), carried, strict=True)
+    ]
+
+
+def _carried(member: Member) -> list[Column]:
+    common = member.common
+    return [common.column(name) for name in member.carried]
+
+
+def _source(name: str, member: Member) -> TableClause:
+    """The work table for use in statements."""
+    carried = _carried(member)
+    return sa.table(
+        name,
+        # As text it would have no statistics.
+        sa.column("kind", NativeType('"char"')),
+        sa.column("leaves", sa.Boolean),
+        sa.column("cause", sa.Text),
+        sa.column("held", sa.Boolean),
+        sa.column("by", sa.Text),
+        sa.column("why", sa.Text),
+        sa.column("no", sa.BigInteger),
+        *(
+            sa.column(n, column.staged_type)
+            for n, column in zip(numbered("n", carried), carried, strict=True)
+        ),
+    )
+
+
+def _not_followed(table: Table) -> Table:
+    columns = tuple(replace(column, followed=False) for column in table.columns)
+    return replace(table, columns=columns)
+
+
+def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> None:
+    """Fill a work table with a difference, from this process or from its stage.
+
+    Raises:
+        StageLost: the stage does not hold what was written to it.
+    """
+    if isinstance(difference, Stage):
+        rows = _from_stage(connection, work, difference)
+        difference.expect(rows)
+    else:
+        rows = difference.num_rows
+        columns = ["kind", *numbered("n", work.member.carried)]
+        if rows:
+            pieces = arrow.csv(difference)
+            transport.copy_csv(connection, work.table, columns, pieces)
+    if rows and not all(map(work.is_exact, work.staged.identity)):
+        _pair_equal_keys(connection, work)
+    if rows >= _LARGE:
+        ddl.index_temporary(connection, work.table.name, "no")
+        transport.analyze(connection, work.table, work.looked_at)
+
+
+def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:
+    table = stage.rows_of(work.member, staged)
+    values = [
+        from_text(table.c[f"c{n}"], column.recorded)
+        for n, column in enumerate(_carried(work.member), 1)
+    ]
+    kind = sa.cast(table.c.op, NativeType('"char"'))
+    rows = select(kind, *values).where(table.c.attempt.in_(staged.attempts))
+    columns = ["kind", *numbered("n", work.member.carried)]
+    statement = sa.insert(work.table).from_select(columns, rows)
+    return connection.execute(statement).rowcount
+
+
+def mark_leaving(connection: Connection, work: Work, wanted: pa.Table) -> None:
+    """Tell deletes of rows that the master still has from all others.
+
+    Parameters:
+        wanted: their keys, and as a last column what each of them leaves with, or "".
+    """
+    member = work.member
+    for some in chunks(wanted):
+        rows = as_rows(some, [*member.key_types(member.base), NativeType("text")])
+        *keys, cause = rows.c
+        same = [mine == key for mine, key in zip(work.keys, keys, strict=True)]
+        statement = update(work.table).where(work.table.c.kind == "D", *same)
+        leaves = {"leaves": True, "cause": func.nullif(cause, "")}
+        connection.execute(statement.values(leaves))
+
+
+def free_rows(connection: Connection, work: Work) -> dict[str, Rows]:
+    """The rows of each kind that are not held back."""
+    kind, no = work.table.c.kind, work.table.c.no
+    found = connection.execute(
+        select(kind, func.count(), func.min(no), func.max(no))
+        .where(work.free)
+        .group_by(kind)
+    ).all()
+    return {row[0]: Rows(row[1], range(row[2], row[3] + 1)) for row in found}
+
+
+def counts(connection: Connection, work: Work) -> dict[str, int]:
+    """How many rows of each kind are not held back."""
+    kind = work.table.c.kind
+    rows = connection.execute(
+        select(kind, func.count()).where(work.free).group_by(kind)
+    ).all()
+    return {row[0]: row[1] for row in rows}
+
+
+def count_leaving(connection: Connection, work: Work) -> int:
+    """How many rows leave the snapshot that are not held back."""
+    rows = select(func.count()).where(work.free, work.table.c.leaves)
+    return connection.scalar(rows) or 0
+
+
+def inserted(work: Work) -> sa.Select[Any]:
+    """The keys (k1, k2, ...) of rows to insert, whether or not they are held back."""
+    pairs = zip(work.keys, work.member.snapshot.key_names, strict=True)
+    return select(*(key.label(name) for key, name in pairs)).where(
+        work.table.c.kind == "I"
+    )
+
+
+def hold(
+    connection: Connection,
+    work: Work,
+    condition: sa.ColumnElement[bool],
+    by: str,
+    why: str | None = None,
+) -> int:
+    """Hold back the free rows that fulfil a condition; return how many.
+
+    Parameters:
+        by: what holds them back, for the report.
+        why: the site's message, if it refused them; None if users have them.
+    """
+    statement = update(work.table).where(work.free, condition)
+    return connection.execute(statement.values(held=True, by=by, why=why)).rowcount
+
+
+def outcome(connection: Connection, work: Work) -> list[Outcome]:
+    """The rows by outcome: their kind, and whether and why they are held back."""
+    of = [work.table.c[name] for name in ("kind", "leaves", "held", "by", "why")]
+    found = connection.execute(select(*of, func.count()).group_by(*of)).all()
+    return [Outcome._make(row) for row in found]
+
+
+def _pair_equal_keys(connection: Connection, work: Work) -> None:
+    """Make one update of a delete and an insert with equal keys (1.0 and 1.00).
+
+    Keys that print differently are compared as two rows, though they are one.
+    """
+    gone = work.table.alias("gone")
+    same = [
+        work.staged.new(name) == work.staged.new(name, gone)
+        for name in work.staged.identity
+    ]
+    pairs = (
+        update(work.table)
+        .values(kind="U")
+        .where(work.table.c.kind == "I", gone.c.kind == "D", *same)
+        .returning(gone.c.no)
+    )
+    numbers = list(connection.scalars(pairs))
+    if numbers:
+        paired = selected(work.table, {"no": tuple(numbers)})
+        connection.execute(sa.delete(work.table).where(paired))

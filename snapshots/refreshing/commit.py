@@ -1,0 +1,169 @@
+"""The one transaction at the site that brings a group to its new moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from deferred import sqlstate
+from deferred.queues.queue import Queue, list_queues
+from sites import faults, traces
+from sites.sessions import outdated
+from snapshots.definitions.definition import Definition, define
+from snapshots.definitions.refresh_notes import Done
+from snapshots.differences.comparison import Compared
+from snapshots.differences.window import LOAD, Window, site_keys
+from snapshots.errors import CannotMerge, UsersInTheWay
+from snapshots.merging import kept, merge, work
+from snapshots.merging.merge import Merged
+from snapshots.refreshing import first_load, withdraw
+from snapshots.refreshing.task import Task
+
+
+@traces.span("merge")
+def commit(
+    task: Task,
+    seen: Window,
+    compared: Sequence[Compared],
+    here: str,
+    loaded: Mapping[str, int],
+) -> dict[str, Merged]:
+    """Bring the group to the moment that was read, and report on each snapshot.
+
+    Parameters:
+        here: the moment of the site at which its rows were read.
+        loaded: by snapshot, the rows of its first load.
+    """
+    writing = partial(_commit, task, seen, compared, here, loaded)
+    return outdated.replaced(task.site, writing)
+
+
+def _commit(
+    task: Task,
+    seen: Window,
+    compared: Sequence[Compared],
+    here: str,
+    loaded: Mapping[str, int],
+) -> dict[str, Merged]:
+    definitions = _definitions(task, seen)
+    methods = {m.snapshot.key: m.method for m in seen.members}
+    new = [m for m in seen.members if m.method == LOAD]
+    with task.site.transaction() as connection:
+        for member in new:
+            first_load.claim(connection, member)
+        merge.prepare(connection, task.group)
+        # Read once: while the group is refreshed, nobody alters its snapshots.
+        queues = _queues(connection)
+        merged = _write(connection, task, seen, compared, queues)
+        for found in compared:
+            if kept.keeps(found.member):
+                back = site_keys(found.member.snapshot)
+                kept.release(connection, found.member, back)
+            merge.clear(connection, found.member, seen, here)
+        for member in new:
+            definition = definitions[member.snapshot.key]
+            first_load.finish(connection, member, definition, task.master.name)
+        if new:
+            queues = _queues(connection)  # those of the new snapshots are made now
+        done = _done(task, methods, merged, loaded)
+        merge.settle(connection, task.group, seen, methods, merged, queues, done)
+        faults.point("refresh.before_merge_commit")
+    return merged
+
+
+def _done(
+    task: Task,
+    methods: Mapping[str, str],
+    merged: Mapping[str, Merged],
+    loaded: Mapping[str, int],
+) -> Done:
+    """What the refresh did, for its note."""
+    held = Counter[str]()
+    for one in merged.values():
+        held.update(one.held)
+    return Done(
+        steps=task.steps.seconds,
+        methods=[*methods.values()],
+        inserted=sum(one.inserted for one in merged.values()) + sum(loaded.values()),
+        updated=sum(one.updated for one in merged.values()),
+        deleted=sum(one.deleted for one in merged.values()),
+        held=held,
+    )
+
+
+def _queues(connection: Connection) -> dict[str, Queue]:
+    """The queues of the site, by snapshot."""
+    return {one.snapshot: one for one in list_queues(connection)}
+
+
+def _write(
+    connection: Connection,
+    task: Task,
+    seen: Window,
+    compared: Sequence[Compared],
+    queues: Mapping[str, Queue],
+) -> dict[str, Merged]:
+    """Write the differences, if there are any."""
+    if not any(found.differs for found in compared):
+        return {found.member.snapshot.key: Merged() for found in compared}
+    group = []
+    with _named():
+        for number, found in enumerate(compared):
+            changes = work.create(
+                connection,
+                found.member,
+                number,
+                seen.position,
+                found.because,
+                queues.get(found.member.snapshot.key),
+            )
+            work.take(connection, changes, found.difference)
+            if found.leaving is not None:
+                work.mark_leaving(connection, changes, found.leaving)
+            group.append(changes)
+        gone = withdraw.from_queue(connection, group, seen, task)
+        done = merge.merge(connection, group, seen, task.options)
+        return {
+            name: replace(one, withdrawn=gone.get(name, 0))
+            for name, one in done.items()
+        }
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Tell rows that the site refuses from locks that another session holds.
+
+    Raises:
+        CannotMerge: names the type, trigger or constraint that refuses rows.
+        UsersInTheWay: a lock was not free in time, or there was a deadlock.
+    """
+    try:
+        yield
+    except DBAPIError as error:
+        if sqlstate.gave_way(error):
+            raise UsersInTheWay(
+                f"The refresh gave way to users of the site: {sqlstate.message(error)}"
+            ) from error
+        raise CannotMerge(f"The site refuses the rows: {error.orig}") from error
+
+
+def _definitions(task: Task, seen: Window) -> dict[str, Definition]:
+    """The definitions of the master tables, if a new snapshot needs them."""
+    if all(m.method != LOAD for m in seen.members):
+        return {}
+    return {
+        m.key: define(
+            task.master,
+            m.master,
+            columns=m.columns,
+            condition=None,
+            updatable=m.updatable,
+        )
+        for m in task.members
+    }

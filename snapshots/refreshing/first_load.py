@@ -1,0 +1,96 @@
+"""The first load: straight into the empty base table, before users can see it."""
+
+from __future__ import annotations
+
+import uuid
+
+from sqlalchemy import Connection, func, select
+
+from sites.conditions import ranges
+from sites.progress import Progress
+from sites.sessions.site import Site
+from sites.tables import ddl, roles
+from sites.transfer.transport import copy_in, literal_text
+from snapshots.creating import base_table
+from snapshots.definitions.definition import Definition
+from snapshots.differences import images, parallel_copy
+from snapshots.differences.window import Member
+from snapshots.errors import FirstLoadByAnother
+
+#: A table has one load at a time, with an id made from the table's name: the next
+#: load finds the remains of one that died.
+_LOADS = uuid.UUID("6f0c5d0e-5a0b-4b5e-9a43-6a6f61642424")
+
+#: For a table that only the server's own processes can have locked.
+LOCK_TIMEOUT = "60s"
+
+
+def copy(
+    site: Site,
+    master: Site,
+    reader: Connection,
+    moment: str,
+    member: Member,
+    progress: Progress | None,
+) -> int:
+    """Fill a base table from ranges of the master table, in parallel; commits.
+
+    The remains of an earlier attempt are removed first.
+
+    Parameters:
+        reader: the transaction at the master that exported `moment`, kept open.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        FirstLoadByAnother: the site's user does not own the table.
+        LoadFailed: a range could not be copied.
+    """
+    from snapshots.spark.load import CopyJob
+
+    load_id = uuid.uuid5(_LOADS, str(member.snapshot.base))
+    with site.transaction() as connection:
+        _refuse_another(connection, member)
+        parallel_copy.end(connection, load_id)
+        ddl.truncate(connection, member.snapshot.base)
+    parts = ranges.ctid_ranges(reader, member.snapshot.master)
+    target = copy_in(member.base.sql(), member.carried).as_string()
+    jobs = [
+        CopyJob(
+            select=literal_text(images.rows_of(member, part)),
+            copy=target,
+            into=member.base.qualified,
+        )
+        for part in parts
+    ]
+    return parallel_copy.run(master, site, jobs, moment, load_id, progress)
+
+
+def _refuse_another(connection: Connection, member: Member) -> None:
+    """Refuse another owner's table: a load adds constraints and triggers to it."""
+    if not roles.owns(connection, member.snapshot.base):
+        raise FirstLoadByAnother(
+            f"Snapshot {member.snapshot.key} is not filled yet, and the site's user "
+            "does not own it.",
+            snapshot=member.snapshot.key,
+        )
+
+
+def claim(connection: Connection, member: Member) -> None:
+    """Lock the loaded table before the merge, which hardly waits for locks.
+
+    The server may be counting its rows (autovacuum), and gives way only to a session
+    that has waited for deadlock_timeout. No user can see the table yet.
+    """
+    timeout = func.set_config("lock_timeout", LOCK_TIMEOUT, True)
+    connection.execute(select(timeout))
+    ddl.lock(connection, member.snapshot.base)
+
+
+def finish(
+    connection: Connection, member: Member, definition: Definition, master: str
+) -> None:
+    """Add constraints, triggers and the user view, which users see after the commit."""
+    base_table.constrain(connection, member.snapshot, definition)
+    base_table.open_to_users(connection, member.snapshot, definition, master)

@@ -1,0 +1,213 @@
+"""Recognizes refreshes that have nothing to do, as most of them have.
+
+Few statements find this out, each of them for the whole group. Such a refresh moves no
+position, so neither side has to remember the contact: nothing depends on it. Even so,
+the group shows the master as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, cast, func, literal, select
+
+from deferred.batches import marker
+from deferred.batches.marker import Marker
+from deferred.queues import refresh_coverage
+from masters import group_schema
+from masters.log import catalog as log_catalog
+from masters.log import registration
+from sites.capture import position
+from sites.catalog import SCHEMA
+from sites.conditions import ranges
+from sites.names import QualifiedName
+from sites.sessions.identity import Identity
+from sites.sessions.prepared import planned_once
+from sites.tables import table
+from sites.tables.table import Glance
+from sites.transfer.types import PgSnapshot
+from snapshots.definitions import (
+    functions,
+    parents,
+    refresh_group,
+    refresh_notes,
+    rewrites,
+    snapshot,
+)
+from snapshots.definitions.refresh_notes import Done
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.differences.window import FAST
+from snapshots.refreshing.task import Task
+
+#: A master hears of a snapshot at least this often, whether anything changes or not.
+SILENCE = timedelta(days=1)
+
+
+def unchanged_position(
+    master: Connection,
+    site: Connection,
+    task: Task,
+    them: Identity,
+    known: Collection[str],
+    logs: Mapping[QualifiedName, str],
+) -> str | None:
+    """The master's position, if a turn may end here because nothing differs.
+
+    That is noted at the site, then. If it is None, the turn looks closer, and says what
+    is wrong if anything is.
+
+    Parameters:
+        master: in the transaction whose moment the group will show.
+        site: its moment begins after the master's.
+        them: the identity of the master, as it was just read.
+        known: snapshots that were registered at the master all the time.
+        logs: by table, as they were just read.
+    """
+    whose = task.group.master_id, task.group.incarnation
+    if not _is_settled(task, known) or (them.site_id, them.incarnation) != whose:
+        return None
+    if not all(table in logs for table in task.tables()):
+        return None
+    quiet = _if_nothing_came(master, task, logs)
+    if quiet is None:
+        return None
+    here, at = quiet
+    if not _looks_as_before(master, site, task):
+        return None
+    # Not rolled back: a rollback would make the server forget prepared plans.
+    site.commit()
+    return here if _noted(site, task, at) else None
+
+
+def _noted(site: Connection, task: Task, at: Marker) -> bool:
+    """Note that the group is up to date, if nothing at the site speaks against it.
+
+    No key is to be read again because of changes at the site, and the queues are noted
+    as covered up to the marker, too, as purge needs.
+
+    Nothing depends on the note, so the commit does not wait for the disk.
+    """
+    name = task.group.name
+    keys = [m.key for m in task.members if m.updatable]
+    answered = sa.and_(
+        refresh_coverage.covers(keys, at.batch_no, at.order_no),
+        *(sa.not_(_wants_a_look(member)) for member in task.members),
+    )
+    noting = refresh_group.refreshed(name).where(answered)
+    done = Done(steps=task.steps.seconds, methods=[FAST])
+    notes = refresh_notes.nothing_new(name, noting, done)
+    quick = func.set_config("synchronous_commit", "off", True)
+    statement = snapshot.refreshed(name, FAST).where(answered).add_cte(*notes)
+    with site.begin():
+        return bool(site.execute(planned_once(statement.returning(quick))).all())
+
+
+def _is_settled(task: Task, known: Collection[str]) -> bool:
+    """Whether the group is loaded and without error, and may be refreshed fast."""
+    return (
+        task.group.position is not None
+        and task.group.last_error is None
+        and "c" not in task.methods.values()
+        and all(m.loaded and m.key in known for m in task.members)
+    )
+
+
+def _if_nothing_came(
+    master: Connection, task: Task, logs: Mapping[QualifiedName, str]
+) -> tuple[str, Marker] | None:
+    """The master's position and the site's marker, if the logs hold nothing new.
+
+    None also if they do not reach back, if rows could be purged from them once this
+    site's position is known, if the master has not heard of the site for long, or if
+    DDL changed the tables or replaced a function that a condition calls.
+    """
+    since = str(task.group.position)
+    old, now = cast(literal(since), PgSnapshot()), func.pg_current_snapshot()
+    reasons: list[sa.ColumnElement[bool]] = [
+        log_catalog.any_too_young(logs, since),
+        func.pg_snapshot_xmax(now) < func.pg_snapshot_xmax(old),
+        registration.silent(task.who.site_id, [m.key for m in task.members], SILENCE),
+        group_schema.other_than({m.master: m.seen for m in task.members}),
+    ]
+    for name in logs.values():
+        log = log_catalog.rows_of(name)
+        kept = sa.and_(
+            log.c.xid >= func.pg_snapshot_xmin(old),
+            log.c.xid < func.pg_snapshot_xmin(now),
+        )
+        reasons += [
+            select(log.c.xid).where(found).exists()
+            for found in (position.since(log.c.xid, since), kept)
+        ]
+    found = select(
+        cast(now, sa.Text), marker.SEEN, sa.or_(*reasons), functions.DEFINITIONS
+    )
+    wanted = {"its_id": task.who.site_id, **functions.asked(task.members)}
+    here, at, something, called = master.execute(found, wanted).one()
+    if something or any(
+        functions.are_replaced(one, functions.of(one, called)) for one in task.members
+    ):
+        return None
+    return str(here), marker.seen(at)
+
+
+def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
+    """Whether the tables are those of the last refresh, foreign keys included."""
+    whole = [m.master for m in task.members if m.condition is None]
+    there = table.glance(master, task.tables(), whole)
+    bases = [m.base for m in task.members]
+    here = table.glance(site, bases, bases)
+    return all(
+        m.master in there
+        and m.base in here
+        and _fits(m, there[m.master])
+        and _fits(m, here[m.base])
+        and not rewrites.displaced(m, here[m.base].columns)
+        and there[m.master].always <= here[m.base].references
+        and _is_untouched(m, there[m.master], _files(master, m.master, there))
+        and all(_is_same_parent(master, m, name, there) for name in parents.asked(m))
+        for m in task.members
+    )
+
+
+def _files(
+    master: Connection, name: QualifiedName, there: Mapping[QualifiedName, Glance]
+) -> dict[int, int]:
+    """The tables that hold the rows of a master table, by oid, and their files."""
+    seen = there[name]
+    if seen.alone is not None:
+        return {seen.alone: seen.file}
+    found = ranges.leaves(master, name)
+    return {oid: leaf.file for oid, leaf in found.items()}
+
+
+def _is_same_parent(
+    master: Connection,
+    member: Snapshot,
+    name: QualifiedName,
+    there: Mapping[QualifiedName, Glance],
+) -> bool:
+    """Whether a table that a condition asks is as the last refresh saw it."""
+    if name not in there or there[name].hides_rows:
+        return False
+    files = _files(master, name, there)
+    return not parents.is_rewritten(member, name, there[name].columns, files)
+
+
+def _is_untouched(member: Snapshot, seen: Glance, files: rewrites.Files) -> bool:
+    """Whether no DDL, only statements on rows, has changed, added or removed rows."""
+    return (
+        files.keys() == set(member.master_parts or ())
+        and rewrites.why_rewritten(member, seen.columns, files) is None
+    )
+
+
+def _fits(member: Snapshot, seen: Glance) -> bool:
+    return not seen.hides_rows and seen.columns.keys() >= set(member.columns)
+
+
+def _wants_a_look(member: Snapshot) -> sa.ColumnElement[bool]:
+    view = sa.table(member.log_view, schema=SCHEMA)
+    return select(literal(1)).select_from(view).exists()

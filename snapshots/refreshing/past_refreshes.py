@@ -1,0 +1,82 @@
+"""Lists the last refreshes of a group, with their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import select
+
+from sites.sessions import identity
+from sites.sessions.site import Site
+from snapshots.catalog import refresh_run
+from snapshots.definitions import refresh_group
+from snapshots.errors import UnknownSnapshot
+from snapshots.steps import STEPS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRefresh:
+    """A refresh that has ended, or several in a row that are alike.
+
+    Those that found nothing new are, and those that failed with the same error.
+    """
+
+    #: refreshed, nothing new, or failed
+    outcome: str
+    #: when it ended; of several, the first and the last of them
+    first_at: datetime
+    ended_at: datetime
+    #: how many they are, and the longest time between two of them
+    refreshes: int
+    longest: timedelta | None
+    #: when the last one before it that did not fail ended; None if there was none
+    previous_at: datetime | None
+    #: until it ended; of several, those of the last
+    seconds: float
+    #: the same by step, in their order: push, ask, start, window, compare, load, merge
+    steps: Mapping[str, float]
+    #: load, fast and complete, those that its snapshots had; none if it failed
+    methods: tuple[str, ...]
+    inserted: int
+    updated: int
+    deleted: int
+    #: rows that it left alone
+    held_back: int
+    #: why it failed, with the code, or what of it the site refused
+    error: str | None
+
+
+def list_refreshes(
+    site: Site, group: str, *, limit: int | None = None
+) -> list[PastRefresh]:
+    """The last refreshes of a group, the latest first; a site keeps a hundred of each.
+
+    In a row, those that found nothing new, or failed with the same error, are one.
+
+    Parameters:
+        limit: at most so many; None is all of them.
+
+    Raises:
+        UnknownSnapshot: there is no group of that name.
+    """
+    at = refresh_run.c
+    wanted = select(*(at[name] for name in PastRefresh.__slots__))
+    with site.session() as connection:
+        identity.read(connection)
+        if refresh_group.find(connection, group) is None:
+            raise UnknownSnapshot(f"There is no refresh group {group}.", group=group)
+        rows = connection.execute(
+            wanted.where(at.refresh_group == group).order_by(at.id.desc()).limit(limit)
+        )
+        return [
+            PastRefresh(
+                **{
+                    **row._mapping,
+                    "methods": tuple(row.methods),
+                    "steps": {n: row.steps[n] for n in STEPS if n in row.steps},
+                }
+            )
+            for row in rows
+        ]

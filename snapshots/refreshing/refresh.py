@@ -1,0 +1,174 @@
+"""Refresh: bring a group of snapshots to one present moment of its master."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Unpack
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+from tenacity import stop_after_attempt, wait_random
+
+import deferred
+from deferred.options import RefreshArguments, RefreshOptions
+from sites import extras, names, retry, traces
+from sites.errors import SnaptideError
+from sites.progress import Progress
+from sites.sessions.site import Site, autocommit
+from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions.refresh_group import RefreshGroup
+from snapshots.errors import (
+    DifferentGroups,
+    PositionMoved,
+    StageLost,
+    UnknownSnapshot,
+    UsersInTheWay,
+)
+from snapshots.refreshing import refresh_once, task
+from snapshots.reports import RefreshReport
+from snapshots.steps import ASK, PUSH, Steps
+
+#: Turns before a refresh gives up, if another one keeps coming in between.
+ATTEMPTS = 3
+
+#: Seconds until the next turn begins, at most.
+PAUSE = 0.2
+
+
+def refresh(
+    site: Site,
+    what: str | Sequence[str],
+    *,
+    progress: Progress | None = None,
+    **options: Unpack[RefreshArguments],
+) -> RefreshReport:
+    """Refresh a group of snapshots (Oracle: DBMS_SNAPSHOT.REFRESH, DBMS_REFRESH).
+
+    All snapshots of the group come to one moment of the master; if anything
+    fails, none is changed.
+
+    Parameters:
+        what: a refresh group, or snapshots of one group, as a list or separated
+            by commas (outside quotes). The others of the group are refreshed too:
+            a group has one moment.
+        progress: is told how far the refresh is.
+        **options: the fields of `RefreshOptions`, as `method="c"`.
+
+    Raises:
+        UnknownSnapshot, DifferentGroups, WrongMethod: `what` or `method` is wrong.
+        BadOption: there is no such option, or its value is not allowed.
+        RefreshRunning, ErrorsAtMaster, MassDelete: not now, or only with an option.
+        UsersInTheWay: users of the site hold locks on tables, attempt after attempt.
+        CannotMerge: the site refuses the rows.
+        TargetColumnsMoved: changes wait that were made for other columns.
+        NoSnapshotLog, SnapshotLogTooYoung: a fast refresh (`f`) is not possible.
+        SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
+            of the two databases is away, or was restored or replaced.
+        PastRetention, CannotTell, PushRunning: the two databases do not agree on
+            what was pushed.
+        MissingExtra: `snaptide[spark]` is not installed.
+    """
+    chosen = RefreshOptions.of(options)
+    extras.require("spark")
+    with traces.span("refresh", site=site.name) as span:
+        report = _refresh(site, what, chosen, progress, span)
+        span.note(
+            inserted=sum(one.inserted for one in report.snapshots),
+            updated=sum(one.updated for one in report.snapshots),
+            deleted=sum(one.deleted for one in report.snapshots),
+            held_back=sum(one.held_back for one in report.snapshots),
+        )
+    return report
+
+
+def _refresh(
+    site: Site,
+    what: str | Sequence[str],
+    chosen: RefreshOptions,
+    progress: Progress | None,
+    span: traces.Running,
+) -> RefreshReport:
+    """Push, then bring the group to a moment, in as many turns as it takes."""
+    started = time.monotonic()
+    with site.session() as connection, autocommit(connection):
+        group, named = _group_of(connection, site.name, what)
+    span.note(group=group.name, master=group.master)
+    pushed, steps = None, Steps()
+    if chosen.push_deferred_rpc and group.has_queues:
+        with _noted(site, group.name, steps):
+            steps.begin(PUSH)
+            pushed = deferred.push(site, group.master)
+    with (
+        refresh_group.exclusively(site, group.name) as connection,
+        _noted(site, group.name, steps),
+    ):
+        for attempt in retry.on(
+            PositionMoved,
+            StageLost,
+            UsersInTheWay,
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_random(max=PAUSE),
+        ):
+            with attempt:
+                steps.begin(ASK)
+                given = task.read(connection, site, group.name, named, chosen, steps)
+                if not chosen.refresh_after_errors:
+                    task.refuse_errors(given)
+                position, reports = refresh_once.refresh_once(given, progress)
+    return RefreshReport(
+        site=site.name,
+        group=group.name,
+        snapshots=reports,
+        position=position,
+        seconds=time.monotonic() - started,
+        pushed=pushed,
+    )
+
+
+@contextmanager
+def _noted(site: Site, group: str, steps: Steps) -> Iterator[None]:
+    """Leave the reason of a failure, and how long it took, where status finds them."""
+    try:
+        yield
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        if isinstance(error, SnaptideError):
+            said = f"{error.code} {error.message}"
+        with suppress(SnaptideError, SQLAlchemyError), site.transaction() as connection:
+            refresh_group.note_error(connection, group, said, steps.seconds)
+        raise
+
+
+def _split(what: str | Sequence[str]) -> list[str]:
+    parts = names.divided(what, ",") if isinstance(what, str) else list(what)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _group_of(
+    connection: Connection, name: str, what: str | Sequence[str]
+) -> tuple[RefreshGroup, list[str]]:
+    """The group that `what` means, and the names that were given.
+
+    Parameters:
+        name: of the site, which is confirmed.
+    """
+    whole = what.strip() if isinstance(what, str) else ""
+    if found := refresh_group.confirm_and_find(connection, name, whole):
+        return found, [found.name]
+    named = _split(what)
+    if len(named) == 1 and (found := refresh_group.find(connection, named[0])):
+        return found, named
+    if not named:
+        raise UnknownSnapshot("There is nothing to refresh.")
+    groups = {snapshot.read(connection, n).refresh_group for n in named}
+    if len(groups) > 1:
+        raise DifferentGroups(
+            f"{', '.join(named)} belong to different groups: "
+            f"{', '.join(sorted(groups))}.",
+            groups=sorted(groups),
+        )
+    group = refresh_group.find(connection, groups.pop())
+    assert group is not None
+    return group, named

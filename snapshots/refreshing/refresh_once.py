@@ -1,0 +1,354 @@
+"""One turn of a refresh: read both sides, compare, and merge."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from psycopg import errors as pg
+from sqlalchemy import Connection, func, select
+
+from deferred.batches import ledger, lost_rows, reconcile
+from deferred.queues import refresh_coverage
+from deferred.queues.queue import list_queues
+from masters.log import catalog as log_catalog
+from masters.log import registration
+from masters.numbers import contact
+from sites import faults, traces
+from sites.capture import position
+from sites.progress import Progress
+from sites.sessions import contacts
+from sites.sessions.peers import Pair
+from snapshots.creating import base_table
+from snapshots.differences import (
+    comparison,
+    difference,
+    large,
+    leaving,
+    moments,
+    moved,
+    stage,
+    window,
+)
+from snapshots.differences.comparison import Compared, Small
+from snapshots.differences.stage import Stage
+from snapshots.differences.window import FAST, LOAD, Member, Window
+from snapshots.keys import Keys
+from snapshots.merging.merge import Merged
+from snapshots.refreshing import enrolment, extra_keys, first_load, former, idle
+from snapshots.refreshing.commit import commit
+from snapshots.refreshing.task import Task
+from snapshots.reports import SnapshotReport
+from snapshots.side import Side, Sides
+from snapshots.steps import COMPARE, MERGE, START, WINDOW
+from snapshots.steps import LOAD as LOADING
+
+#: Batches that a traced refresh is linked to, at most.
+LINKS = 32
+
+#: PostgreSQL refuses the foreign key: the parent lacks a unique constraint that the
+#: master got later, a column has another type, a constraint of the site's own has the
+#: name, or our user does not own the table.
+_CANNOT_LINK = (
+    pg.InvalidForeignKey,
+    pg.DatatypeMismatch,
+    pg.DuplicateObject,
+    pg.InsufficientPrivilege,
+)
+
+
+def refresh_once(
+    task: Task, progress: Progress | None
+) -> tuple[str, tuple[SnapshotReport, ...]]:
+    """Read, compare and merge once; commits at the site, then at the master.
+
+    Returns:
+        The position that the group shows now, and a report on each snapshot.
+    """
+    with task.site.session() as site, task.master.session() as master:
+        # Check that neither side was restored to before their last contact.
+        name = task.group.master
+        pair, row = reconcile.confirm_for_refresh(
+            site, master, task.here, name, _AT_MASTER, **_asked(task)
+        )
+        if task.group.numbered:
+            contact.keep_supplied(site, master, pair)
+        registered = enrolment.kept(registration.known(row.registered), task.members)
+        enrolment.register_new(master, task, registered)
+        faults.point("refresh.after_register")
+        logs = log_catalog.names(row.logs)
+        moments.hold_master(master, task.members, "refresh", logs.values())
+        nothing_since = idle.unchanged_position(
+            master, site, task, pair.master, registered, logs
+        )
+        # Not rolled back: a rollback would make the server forget prepared plans.
+        site.commit()
+        if nothing_since is not None:
+            master.commit()
+            return nothing_since, _unchanged(task)
+        _start_spark(master, task)
+        task.steps.begin(WINDOW)
+        seen = _window(master, site, task, registered)
+        brought = _link_batches(task, seen, master)
+        site.rollback()
+        extra_keys.make_room(task.site, seen.members)
+        faults.point("refresh.after_window")
+        sides = Sides(
+            master=Side(site=task.master, at=master), site=Side(site=task.site, at=site)
+        )
+        seen = moved.find(sides, seen)
+        here, compared, loaded = _read_and_compare(task, sides, pair, seen, progress)
+    faults.point("refresh.after_stage")
+    task.steps.begin(MERGE)
+    merged = commit(task, seen, compared, here, loaded)
+    traces.mark("arrive", brought, site=task.site.name, group=task.group.name)
+    faults.point("refresh.after_merge")
+    _sweep(task, compared)
+    faults.point("refresh.after_sweep")
+    _link(task, seen)
+    faults.point("refresh.before_advance")
+    _tell_master(task, seen)
+    if task.group.has_left:
+        former.unregister_at_former(task.site)
+    return seen.position, _reports(seen, compared, merged, loaded)
+
+
+@traces.span("window")
+def _window(
+    master: Connection, site: Connection, task: Task, registered: Collection[str]
+) -> Window:
+    group = task.group
+    return window.read(
+        master, site, task.who, group, task.members, task.methods, registered
+    )
+
+
+def _link_batches(task: Task, seen: Window, master: Connection) -> Sequence[str]:
+    """Link the refresh, if it is traced, to the batches that its window covers.
+
+    Returns:
+        What these batches carry.
+    """
+    same = task.group.incarnation == seen.master.incarnation
+    if not traces.is_recording() or seen.since is None or not same:
+        return ()
+    brought = ledger.traceparents(master, seen.since, LINKS)
+    traces.link(brought)
+    return brought
+
+
+#: What the master is asked, besides who it is.
+_AT_MASTER = (registration.REGISTERED, log_catalog.NAMES)
+
+
+def _asked(task: Task) -> dict[str, Any]:
+    """The parameters of these."""
+    keys = [member.key for member in task.members]
+    return {"its_snapshots": keys, **log_catalog.asked(task.tables())}
+
+
+@traces.span("compare")
+def _read_and_compare(
+    task: Task, sides: Sides, pair: Pair, seen: Window, progress: Progress | None
+) -> tuple[str, list[Compared], dict[str, int]]:
+    """Begin the site's own moment, and compare it with the master's.
+
+    Returns:
+        The site's position, the differences, and the rows of each first load.
+    """
+    site, master = sides.site.at, sides.master.at
+    known = [m for m in seen.members if m.method != LOAD]
+    task.steps.begin(COMPARE)
+    ready = [_ready(sides, seen, member) for member in known]
+    site.commit()
+    # Only now does the site's own moment begin.
+    here = _hold_own_moment(site, known)
+    mine = [comparison.site_keys(sides.site, member) for member in known]
+    _meet(task, pair, seen)
+    # The connection still answers: the master has not been restored since.
+    master.scalar(select(1))
+    loaded = _load(task, master, seen, progress)
+    task.steps.begin(COMPARE)
+    faults.point("refresh.after_load")
+    compared = [
+        leaving.tell_apart(sides, found) for found in _compare(sides, seen, ready, mine)
+    ]
+    return here, compared, loaded
+
+
+def _tell_master(task: Task, seen: Window) -> None:
+    """Tell the master what its logs and its notes for this site need not keep.
+
+    Notes that it made after the moment that is shown stay in any case.
+    """
+    shown = seen.lost and _shows_all_answers(task)
+    with task.master.transaction() as connection:
+        keys = [m.key for m in task.members]
+        registration.advance(connection, task.who.site_id, keys, seen.position)
+        if shown:
+            lost_rows.forget(connection, task.who.site_id)
+
+
+def _shows_all_answers(task: Task) -> bool:
+    """Whether users of the site see the outcome of all changes sent to the master."""
+    with task.site.transaction() as connection:
+        to = task.group.master
+        queues = [one for one in list_queues(connection) if one.destination == to]
+        return refresh_coverage.nothing_waits(connection, queues)
+
+
+def _start_spark(master: Connection, task: Task) -> None:
+    """Start Spark before the moment that is compared, if it is needed and cold.
+
+    The start takes seconds. If the moment were held meanwhile, the master could not
+    clean up old rows, and no session could alter the tables.
+    """
+    if any(member.loaded for member in task.members) and not difference.is_warm():
+        task.steps.begin(START)
+        master.rollback()
+        difference.session()
+        moments.hold_master(master, task.members, "refresh")
+
+
+def _hold_own_moment(site: Connection, members: Sequence[Member]) -> str:
+    """Begin one moment of the site in the same way, and return its position.
+
+    Raises:
+        UnknownTable: a base table is gone.
+        PositionMoved: a base table was gone, and is there again.
+    """
+    tables = [member.base.qualified for member in members]
+    gone = "A base table of the group was dropped during the refresh."
+    moments.hold(site, tables, gone=gone)
+    return position.current(site)
+
+
+def _meet(task: Task, pair: Pair, seen: Window) -> None:
+    """Have both sides remember the window, so that a restored master is recognized.
+
+    Parameters:
+        pair: what the two remembered when the refresh began.
+    """
+    with task.site.session() as site, task.master.session() as master:
+        contacts.meet(site, master, replace(pair, master=seen.master))
+
+
+def _ready(sides: Sides, seen: Window, member: Member) -> Keys | large.Prepared:
+    """The keys of the window, needed before the site's own moment begins."""
+    found = comparison.small_window(sides, seen, member)
+    if found is None:
+        return large.prepare(sides.site.site, sides.master.at, seen, member)
+    return found
+
+
+def _compare(
+    sides: Sides,
+    seen: Window,
+    ready: Sequence[Keys | large.Prepared],
+    mine: Sequence[Keys],
+) -> list[Compared]:
+    """The differences of all snapshots, in their order: small ones in one job."""
+    known = [m for m in seen.members if m.method != LOAD]
+    small = [
+        Small(member=member, changed=changed, mine=keys)
+        for member, changed, keys in zip(known, ready, mine, strict=True)
+        if not isinstance(changed, large.Prepared)
+    ]
+    compared = comparison.compare(sides, small)
+    return [
+        large.compare(sides, seen, changed, keys)
+        if isinstance(changed, large.Prepared)
+        else next(compared)
+        for changed, keys in zip(ready, mine, strict=True)
+    ]
+
+
+def _load(
+    task: Task, master: Connection, seen: Window, progress: Progress | None
+) -> dict[str, int]:
+    new = [m for m in seen.members if m.method == LOAD]
+    if not new:
+        return {}
+    task.steps.begin(LOADING)
+    moment = str(master.scalar(select(func.pg_export_snapshot())))
+    return {
+        m.snapshot.key: first_load.copy(
+            task.site, task.master, master, moment, m, progress
+        )
+        for m in new
+    }
+
+
+def _sweep(task: Task, compared: Sequence[Compared]) -> None:
+    """Drop the stages; the next large refresh drops those that a crash has left."""
+    staged = [c for c in compared if isinstance(c.difference, Stage)]
+    if not staged:
+        return
+    with task.site.transaction() as connection:
+        for found in staged:
+            assert isinstance(found.difference, Stage)
+            stage.forget(connection, found.difference)
+            stage.drop(connection, found.member.snapshot)
+
+
+def _link(task: Task, seen: Window) -> None:
+    """Add the foreign keys whose two snapshots are there now.
+
+    Each key is added in a transaction of its own: if the table cannot be locked within
+    500 ms, because users write to it, a later refresh adds the key. A second
+    transaction checks the rows, while users go on writing. A key that the site cannot
+    have does not fail the refresh, whose rows are written already.
+    """
+    for reference in base_table.missing_references(seen.members):
+        with suppress(pg.LockNotAvailable, *_CANNOT_LINK):
+            for step in (base_table.add_reference, base_table.check_reference):
+                with task.site.transaction() as connection:
+                    brief = func.set_config("lock_timeout", "500ms", True)
+                    connection.execute(select(brief))
+                    step(connection, reference)
+
+
+def _unchanged(task: Task) -> tuple[SnapshotReport, ...]:
+    return tuple(
+        SnapshotReport(name=m.key, method=FAST, window_keys=0) for m in task.members
+    )
+
+
+def _reports(
+    seen: Window,
+    compared: Sequence[Compared],
+    merged: Mapping[str, Merged],
+    loaded: Mapping[str, int],
+) -> tuple[SnapshotReport, ...]:
+    keys = {c.member.snapshot.key: c.window_keys for c in compared}
+    return tuple(
+        _report(m.snapshot.key, m.method, merged, loaded, keys) for m in seen.members
+    )
+
+
+def _report(
+    name: str,
+    method: str,
+    merged: Mapping[str, Merged],
+    loaded: Mapping[str, int],
+    keys: Mapping[str, int | None],
+) -> SnapshotReport:
+    if name not in merged:
+        return SnapshotReport(name=name, method=method, inserted=loaded[name])
+    done = merged[name]
+    return SnapshotReport(
+        name=name,
+        method=method,
+        inserted=done.inserted,
+        updated=done.updated,
+        deleted=done.deleted,
+        left=done.left,
+        because=done.because,
+        withdrawn=done.withdrawn,
+        staying=done.staying,
+        held_back=done.held_back,
+        refused=done.refused,
+        window_keys=keys[name],
+    )
