@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sqlalchemy import text
 
@@ -11,6 +13,7 @@ import masters
 from benchmarks.pairs import Against, Result, Side, alternate, compared
 from benchmarks.push import link
 from benchmarks.setting import create_orders, directory, tidy
+from masters.apply import images
 from masters.rules import rulebook
 from sites import Directory
 
@@ -41,13 +44,7 @@ _WRITING = (
 
 def run(rows: int) -> list[Result]:
     """One transaction in which every row is in conflict: time, and memory."""
-    with directory("hq", "jfk") as sites:
-        for site in sites.values():
-            with site.begin() as connection:
-                create_orders(connection, rows * MORE)
-        masters.create_snapshot_log(sites["hq"], "orders")
-        link(sites)
-        rulebook.apply(sites["hq"], BOOK)
+    with _linked(rows * MORE) as sites:
         times = alternate(
             f"push: one transaction of {rows:,} updates",
             Side(
@@ -61,10 +58,26 @@ def run(rows: int) -> list[Result]:
                     run=lambda: _push(sites, 0),
                     before=lambda: _change(sites, rows, conflicts=False),
                 ),
-                bar=5.0,
+                bar=2.0,
             ),
         )
-        return [*times, _memory(sites, rows)]
+    # Fewer do not fill what is held at a time.
+    full = max(rows, images.ALIKE)
+    with _linked(full * MORE) as sites:
+        return [*times, _memory(sites, full)]
+
+
+@contextmanager
+def _linked(rows: int) -> Iterator[Directory]:
+    """A master with the rule, and a site with the rows and a queue."""
+    with directory("hq", "jfk") as sites:
+        for site in sites.values():
+            with site.begin() as connection:
+                create_orders(connection, rows)
+        masters.create_snapshot_log(sites["hq"], "orders")
+        link(sites)
+        rulebook.apply(sites["hq"], BOOK)
+        yield sites
 
 
 def _memory(sites: Directory, rows: int) -> Result:

@@ -56,7 +56,7 @@ class Alone:
                 _, call_nos = alike.setdefault(
                     (id(one.rule), row.made.origin), (cause, [])
                 )
-                call_nos.append(row.verdict.call_no)
+                call_nos += row.verdict.call_nos
         for cause, call_nos in alike.values():
             self.followed(staged, call_nos, cause)
 

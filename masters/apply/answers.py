@@ -22,7 +22,7 @@ from sites.transfer.values import array_text, texts, unnested
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """One row whose conflicts were settled."""
+    """A row whose conflicts were settled, or several that are alike."""
 
     #: the transaction that changed the row
     made: SourceTransaction
@@ -49,7 +49,7 @@ class ResolutionSummary:
 
 
 _LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
-    "call_no": BigInteger(),
+    "call_nos": Text(),
     "origin": Text(),
     "transaction": Text(),
     "changed_at": DateTime(timezone=True),
@@ -65,7 +65,7 @@ _LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
 def tables(
     connection: Connection, rows: Sequence[Settled], columns: Sequence[str]
 ) -> tuple[sa.FromClause, sa.FromClause]:
-    """The answers, one line per conflict, and the summaries that they name by number.
+    """The answers, one line per call and conflict, and the summaries that they name.
 
     Parameters:
         columns: the columns of the table that the rows carry.
@@ -81,14 +81,21 @@ def tables(
             place = summaries.setdefault(summary, len(summaries))
             reason, number = _reason(one), one.conflict.number
             call = (
-                row.verdict.call_no,
+                array_text(row.verdict.call_nos),
                 row.made.origin,
                 row.made.transaction,
                 row.made.changed_at,
                 one.conflict.deleted_at,
             )
             lines.append((*call, place, reason, number, given, wanted))
-    return _table("answer", _LINE, lines), _summaries(list(summaries))
+    return _by_call(_table("line", _LINE, lines)), _summaries(list(summaries))
+
+
+def _by_call(lines: sa.FromClause) -> sa.FromClause:
+    """The lines, each as often as it has calls."""
+    shared = [c for c in lines.c if c.name != "call_nos"]
+    calls = sa.cast(lines.c.call_nos, sa.ARRAY(BigInteger))
+    return sa.select(sa.func.unnest(calls).label("call_no"), *shared).subquery("answer")
 
 
 def _reason(one: ResolutionRecord) -> str:
@@ -156,7 +163,15 @@ def _summaries(summaries: Sequence[ResolutionSummary]) -> sa.FromClause:
         (place, *(getattr(one, name) for name in ResolutionSummary.__slots__))
         for place, one in enumerate(summaries)
     ]
-    return _table("summary", {"place": Integer(), **kinds}, lines)
+    texts = _table("line_of_summary", {"place": Integer(), **kinds}, lines)
+    lists = {"columns", "not_new", "not_current"}
+    read = [
+        sa.cast(c, sa.ARRAY(Text)).label(c.name) if c.name in lists else c
+        for c in texts.c
+    ]
+    # Otherwise the database reads the lists again for each answer.
+    once = sa.select(*read).cte("summary")
+    return once.prefix_with("MATERIALIZED", dialect="postgresql")
 
 
 def _table(

@@ -53,9 +53,13 @@ class ConflictContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowConflicts:
-    """Conflicts of one row of a transaction."""
+    """Conflicts of one row of a transaction, or of several rows that are alike.
 
-    call_no: int
+    Rows are alike if nothing that the rules look at tells them apart: they are asked
+    once, and what becomes of one row becomes of all.
+    """
+
+    call_nos: Sequence[int]
     #: order number of the first transaction that changed the row
     tran: int
     #: other transactions of the same unit changed it too
@@ -67,6 +71,11 @@ class RowConflicts:
     #: the call changed no column that is not in conflict
     alone: bool
     conflicts: tuple[Conflict, ...]
+
+    @property
+    def call_no(self) -> int:
+        """The first call: the only one of a row that has been looked at before."""
+        return self.call_nos[0]
 
 
 def lock(connection: Connection, staged: Staged, unit: int) -> None:
@@ -142,6 +151,7 @@ def detect(
     read: Sequence[str],
     *,
     many: bool,
+    together: bool = False,
 ) -> Iterator[list[RowConflicts]]:
     """The rows of a transaction that disagree with the master's current rows.
 
@@ -161,17 +171,19 @@ def detect(
         groups: the column groups of the staged columns.
         read: the columns whose values the conflicts hold.
         many: there may be more rows than a chunk.
+        together: rows that are alike come as one.
 
     Returns:
         The rows in the order of their calls, `CHUNK` at a time. The caller may restage
         the rows of one chunk before it asks for the next.
     """
     staged = compared.staged
-    for rows in chunks(connection, compared.select(read), many=many):
+    wanted = compared.select(read, together=together)
+    for rows in chunks(connection, wanted, many=many):
         with collector.paused():
             found = [
                 RowConflicts(
-                    call_no=row.call_no,
+                    call_nos=sorted(row.call_nos),
                     tran=row.tran,
                     several=row.several,
                     kind=row.kind,
@@ -242,8 +254,9 @@ def with_rows(
             *(clause.label(f"g{n}") for n, clause in enumerate(in_conflict)),
             (sa.null() if deleted_at is None else deleted_at).label("deleted_at"),
             and_(staged.kind(MOVE), or_(sa.false(), *alien)).label("another"),
-            differences.changes(staged).label("changes"),
+            sa.case((staged.kind(MOVE), differences.changes(staged))).label("changes"),
         ),
+        about={c: f"g{n}" for n, (_, columns) in enumerate(groups) for c in columns},
     )
 
 

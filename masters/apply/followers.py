@@ -122,15 +122,21 @@ class Followers:
                 rules=rules,
             )
             dropped = [
-                row.verdict.call_no
+                call_no
                 for row in some
                 if row.verdict.becomes is None
                 and row.verdict.kind not in GONE
                 and not _loses_version(row.answer)
+                for call_no in row.verdict.call_nos
             ]
             self._leave_out(staged, dropped, cause)
             for link in self._of(staged):
-                moved = [row.verdict.call_no for row in some if _moves(row, link)]
+                moved = [
+                    call_no
+                    for row in some
+                    if _moves(row, link)
+                    for call_no in row.verdict.call_nos
+                ]
                 if found := list(self._referring(link, moved)):
                     self._moved.append((link, cause, found))
 
@@ -272,7 +278,7 @@ class Followers:
             if not _loses_version(row.answer) and self._loses(staged, decided):
                 named = _not_new(decided) & self._named_by(staged)
                 moved = frozenset(named) if decided.becomes or named else None
-                lost.setdefault(moved, []).append(decided.call_no)
+                lost.setdefault(moved, []).extend(decided.call_nos)
         for moved, call_nos in lost.items():
             self._tell_of(staged, call_nos, moved)
 

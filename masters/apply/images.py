@@ -6,18 +6,22 @@ that a rule reads, and the database writes the record by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Text, func, select
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSONB, array
 
+from sites.transfer.values import bigints
 from sites.writing.staged import Staged
 
 #: Rows that are held as Python values at a time.
 CHUNK = 4000
+
+#: Calls that one answer can be about.
+ALIKE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,32 +38,65 @@ class Compared:
     wrong: ColumnElement[bool]
     #: further expressions to select for each row, by their labels
     facts: tuple[ColumnElement[Any], ...] = ()
+    #: columns that rules look at only in a conflict about them, if a row is updated; by
+    #: name, with the label of the fact that says so
+    about: Mapping[str, str] = field(default_factory=dict)
 
-    def select(self, columns: Sequence[str]) -> sa.Select[Any]:
-        """Select the rows that disagree, in the order of the calls, for `image`.
+    def select(
+        self, columns: Sequence[str], *, together: bool = False
+    ) -> sa.Select[Any]:
+        """Select the rows that disagree, in the order of their calls, for `image`.
+
+        Each has its call number in an array, `call_nos`.
 
         Parameters:
             columns: the columns whose values are wanted.
+            together: of `ALIKE` rows, those that do not differ in anything selected
+                come as one, with the call numbers of all.
         """
         source = self.staged.source
+        common = source.c.tran, source.c.several, source.c.kind, *self.facts
         values = [
             *(self.staged.old(name).label(f"old{n}") for n, name in enumerate(columns)),
             *(self.staged.new(name).label(f"new{n}") for n, name in enumerate(columns)),
             *(self.current.c[name].label(f"cur{n}") for n, name in enumerate(columns)),
         ]
+        if not together:
+            call_nos = array([source.c.call_no]).label("call_nos")
+            rows = select(call_nos, *common, *values)
+            return self._of_unit(rows).order_by(source.c.call_no)
+        before = func.row_number().over(order_by=source.c.call_no) - 1
+        chunk = (before // sa.literal(ALIKE, BigInteger)).label("chunk")
+        rows = select(source.c.call_no, chunk, *common, *values)
+        found = self._of_unit(rows).subquery("found")
+        shared = [found.c[one.name] for one in common]
+        seen = [
+            (one.name, self._seen(found, name, found.c[one.name]))
+            for one, name in zip(values, 3 * [*columns], strict=True)
+        ]
+        keys = [
+            value if self.staged.table.column(name).exact else _text(value)
+            for (_, value), name in zip(seen, 3 * [*columns], strict=True)
+        ]
+        shown = [func.any_value(value).label(label) for label, value in seen]
         return (
-            select(
-                source.c.call_no,
-                source.c.tran,
-                source.c.several,
-                source.c.kind,
-                *self.facts,
-                *values,
-            )
-            .select_from(self.joined)
-            .where(source.c.unit == self.unit, self.wrong)
-            .order_by(source.c.call_no)
+            select(func.array_agg(found.c.call_no).label("call_nos"), *shared, *shown)
+            .group_by(found.c.chunk, *shared, *keys)
+            .order_by(found.c.chunk, func.min(found.c.call_no))
         )
+
+    def _of_unit(self, rows: sa.Select[Any]) -> sa.Select[Any]:
+        found = rows.select_from(self.joined)
+        return found.where(self.staged.source.c.unit == self.unit, self.wrong)
+
+    def _seen(
+        self, found: sa.Subquery, name: str, value: ColumnElement[Any]
+    ) -> ColumnElement[Any]:
+        """A value, or NULL if the row is updated and has no conflict about it."""
+        if name not in self.about:
+            return value
+        about = found.c.missing, found.c[self.about[name]], found.c.kind != "U"
+        return sa.case((sa.or_(*about), value))
 
     def as_text(self, call_nos: Sequence[int]) -> sa.CTE:
         """Some of the rows with their three images, each as JSON with a text by column.
@@ -74,7 +111,7 @@ class Compared:
         def image(
             values: Sequence[ColumnElement[Any]], unless: ColumnElement[bool]
         ) -> ColumnElement[Any]:
-            texts = sa.dialects.postgresql.array([sa.cast(v, Text) for v in values])
+            texts = array([sa.cast(v, Text) for v in values])
             whole = func.jsonb_object(names, texts, type_=JSONB)
             return sa.case((sa.not_(unless), whole))
 
@@ -97,16 +134,24 @@ def chosen(
     staged: Staged, unit: int | ColumnElement[int], call_nos: Sequence[int]
 ) -> ColumnElement[bool]:
     """The rows of a unit with these call numbers."""
-    numbers = sa.literal(list(call_nos), sa.ARRAY(BigInteger))
+    numbers = bigints(call_nos)
     return sa.and_(
         staged.source.c.unit == unit, staged.source.c.call_no == func.any(numbers)
     )
 
 
+def _text(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A value as the driver reads it: equal values of its type may differ.
+
+    NULL and an empty text have different texts.
+    """
+    return sa.cast(func.row(value), Text)
+
+
 def chunks(
     connection: Connection, wanted: sa.Select[Any], *, many: bool
 ) -> Iterator[Sequence[Row[Any]]]:
-    """The rows of a query, `CHUNK` at a time.
+    """The rows of a `Compared.select`: `CHUNK` at a time, or those of `ALIKE` calls.
 
     Parameters:
         many: there may be more rows than a chunk, so use a cursor. Otherwise, which
@@ -115,9 +160,21 @@ def chunks(
     if many:
         options = {"stream_results": True, "max_row_buffer": CHUNK}
         with connection.execute(wanted, execution_options=options) as found:
-            yield from found.partitions(CHUNK)  # the caller may stop before the end
+            yield from _divided(found)  # the caller may stop before the end
     elif rows := connection.execute(wanted).all():
         yield rows
+
+
+def _divided(rows: Iterable[Row[Any]]) -> Iterator[Sequence[Row[Any]]]:
+    some, calls = list[Row[Any]](), 0
+    for row in rows:
+        some.append(row)
+        calls += len(row.call_nos)
+        if len(some) >= CHUNK or calls >= ALIKE:
+            yield some
+            some, calls = [], 0
+    if some:
+        yield some
 
 
 def image(columns: Sequence[str], row: Row[Any], place: int) -> dict[str, object]:

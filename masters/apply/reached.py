@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import OID, aggregate_order_by
 
-from masters.apply import detect
+from masters.apply import detect, differences
 from masters.apply.detect import ConflictContext, RowConflicts
 from masters.apply.images import Compared, chosen
 from masters.resolution.conflict import Conflict, Kind
@@ -140,13 +140,18 @@ def conflicts(
     """
     taken, paths = taken_along(connection, staged, among, unit, anew=anew, but=but)
     there = detect.with_rows(staged, unit, ())
-    compared = replace(there, wrong=chosen(staged, unit, list(taken)))
+    changes = differences.changes(staged).label("all_changes")
+    compared = replace(
+        there,
+        wrong=chosen(staged, unit, list(taken)),
+        facts=(*there.facts, changes),
+    )
     if not taken:
         return compared, [], paths
     found = connection.execute(compared.select(read)).all()
     rows = [
         RowConflicts(
-            call_no=row.call_no,
+            call_nos=row.call_nos,
             tran=row.tran,
             several=row.several,
             kind=row.kind,
@@ -156,8 +161,8 @@ def conflicts(
                 Conflict(
                     kind=Kind.DELETE,
                     columns=staged.columns,
-                    takes_along=taken[row.call_no],
-                    changes=tuple(row.changes) if row.kind in UPDATES else (),
+                    takes_along=taken[row.call_nos[0]],
+                    changes=tuple(row.all_changes) if row.kind in UPDATES else (),
                     **detect.facts(staged, row, context, read),
                 ),
             ),

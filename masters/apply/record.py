@@ -38,7 +38,7 @@ class Records:
     context: ConflictContext
     #: how many conflicts are recorded
     written: int = 0
-    #: calls that are recorded and may be looked at again
+    #: calls that are recorded and may be looked at again, then one by one
     _open: set[int] = field(default_factory=set)
 
     def write(
@@ -54,18 +54,18 @@ class Records:
         """
         if not rows:
             return
-        known = [row for row in rows if row.verdict.call_no in self._open]
+        known = [row for row in rows if row.verdict.call_nos[0] in self._open]
         if known:
             self._amend(known)
         self.written += self.connection.execute(self._insert(compared, rows)).rowcount
         if again:
-            self._open |= {row.verdict.call_no for row in rows}
+            self._open.update(*(row.verdict.call_nos for row in rows))
 
     def _insert(self, compared: Compared, rows: Sequence[Settled]) -> sa.Insert:
-        images = compared.as_text([row.verdict.call_no for row in rows])
+        images = compared.as_text([no for row in rows for no in row.verdict.call_nos])
         answer, summary = answers.tables(self.connection, rows, self.staged.columns)
         not_key = [c for c in self.staged.columns if c not in self.staged.identity]
-        new = images.c.new.op("||")(_json(answer.c.wanted))
+        new = _with(images.c.new, answer.c.wanted)
         values: dict[str, Any] = {
             "table_schema": sa.literal(self.staged.table.schema),
             "table_name": sa.literal(self.staged.table.name),
@@ -79,21 +79,21 @@ class Records:
             "deleted_at": answer.c.deleted_at,
             "call_no": answer.c.call_no,
             **{name: summary.c[name] for name in _SHOWN},
-            "columns": _names(summary.c.columns),
+            "columns": summary.c.columns,
             "rules_version": sa.literal(self.rules.version, BigInteger),
             "reason": answer.c.reason,
             "number": answer.c.number,
             "old_values": images.c.old,
             "new_values": new,
             "current_values": images.c.current,
-            "result_values": _without(new, _names(summary.c.not_new))
-            .op("||")(
-                _without(
-                    func.coalesce(images.c.current, _EMPTY),
-                    _names(summary.c.not_current),
-                )
-            )
-            .op("||")(_json(answer.c.given)),
+            "result_values": _with(
+                _without(new, summary.c.not_new).op("||")(
+                    _without(
+                        func.coalesce(images.c.current, _EMPTY), summary.c.not_current
+                    )
+                ),
+                answer.c.given,
+            ),
         }
         wanted = (
             sa.select(*values.values())
@@ -147,8 +147,11 @@ def _without(
     return row.op("-")(names)
 
 
-def _names(text: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    return sa.cast(text, sa.ARRAY(Text))
+def _with(
+    row: sa.ColumnElement[Any], text: sa.ColumnElement[Any]
+) -> sa.ColumnElement[Any]:
+    """A row with values from a text; most texts are NULL, and then it is not copied."""
+    return sa.case((text.is_(None), row), else_=row.op("||")(sa.cast(text, JSONB)))
 
 
 def _json(text: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:

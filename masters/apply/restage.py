@@ -24,7 +24,7 @@ def restage(
     Raises:
         sqlalchemy.exc.DBAPIError: a value that a method computed does not fit.
     """
-    dropped = [verdict.call_no for verdict in verdicts if verdict.becomes is None]
+    dropped = [no for one in verdicts if one.becomes is None for no in one.call_nos]
     if dropped:
         connection.execute(
             sa.delete(staged.source).where(chosen(staged, unit, dropped))
@@ -57,12 +57,9 @@ def _update(
     answer = unnested(
         "answer",
         {
-            "call_no": (BigInteger(), [v.call_no for v in verdicts]),
+            "call_no": (BigInteger(), [no for v in verdicts for no in v.call_nos]),
             **{
-                f"v{n}": (
-                    Text(),
-                    [as_text(connection, v.explicit[name]) for v in verdicts],
-                )
+                f"v{n}": (Text(), _texts(connection, verdicts, name))
                 for n, name in enumerate(computed)
             },
         },
@@ -93,3 +90,14 @@ def _update(
     if first.start is Start.CURRENT:
         statement = statement.where(staged.same_row(target))
     return statement
+
+
+def _texts(
+    connection: Connection, verdicts: Sequence[Verdict], name: str
+) -> list[str | None]:
+    """The computed values of a column, one for each call."""
+    return [
+        text
+        for one in verdicts
+        for text in [as_text(connection, one.explicit[name])] * len(one.call_nos)
+    ]

@@ -8,7 +8,7 @@ that gets a new value from an answer is looked at again: another row may hold it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
@@ -166,7 +166,13 @@ class Settlement:
         )
         moved: list[int] = []
         for rows in detect.detect(
-            self.connection, compared, groups, self.context, read, many=self._many()
+            self.connection,
+            compared,
+            groups,
+            self.context,
+            read,
+            many=self._many(),
+            together=among is None and self._may_be_alike(read),
         ):
             moved += self._settle(rows, compared, by_key=True, again=again)
             if self.too_many_unresolved:
@@ -199,7 +205,7 @@ class Settlement:
             anew=self.staged.table.qualified in write.replaced_anew(among),
             but=self._accepted,
         )
-        self._accepted |= {row.call_no for row in rows}
+        self._accepted.update(*(row.call_nos for row in rows))
         self._settle(rows, compared, by_key=True, again=False)
         # Changes that were dropped are not in the work table any more.
         self.alone.reached(self.connection, paths)
@@ -230,11 +236,19 @@ class Settlement:
                 )
         return settled
 
+    def _may_be_alike(self, read: Sequence[str]) -> bool:
+        """Whether rules may see rows that do not differ: no keys, no drawn numbers."""
+        keyed = set(self.staged.identity) <= set(read)
+        return self._calls() > 1 and not self._drawing and not keyed
+
     def _moving(self) -> bool:
         return bool(self.count.get(MOVE))
 
     def _many(self) -> bool:
-        return sum(self.count.values()) > images.CHUNK
+        return self._calls() > images.CHUNK
+
+    def _calls(self) -> int:
+        return sum(self.count.values())
 
     def _settle(
         self,
@@ -249,7 +263,7 @@ class Settlement:
             settled = self._decided(rows, by_key=by_key)
             self._records.write(compared, settled, again=again)
         verdicts = [one.verdict for one in settled]
-        sent = [one.call_no for one in verdicts if one.resend]
+        sent = [no for one in verdicts if one.resend for no in one.call_nos]
         resend(self.connection, self.staged, self.unit, sent)
         self.followers.look(self.staged, settled, self.rules)
         self.alone.settled(self.staged, settled, self.rules)
@@ -259,17 +273,18 @@ class Settlement:
         renamed = [r for r in settled if identity & r.verdict.explicit.keys()]
         self.alone.settled(self.staged, renamed, self.rules)
         return [
-            one.call_no
+            call_no
             for one in verdicts
             if one.becomes == "I"
             and (one.kind == MOVE or identity & one.explicit.keys())
+            for call_no in one.call_nos
         ]
 
     def _decided(self, rows: Sequence[RowConflicts], *, by_key: bool) -> list[Settled]:
         """The rows that rules settled; notes for the others why they could not."""
         settled: list[Settled] = []
         gone = self.followers.left_out(self.staged)
-        left = [self._as_wanted(row) for row in rows if row.call_no not in gone]
+        left = [self._as_wanted(row) for row in _without(rows, gone)]
         for row in numbered(self.connection, left, self._drawing):
             self._note_failure(row)
             if self.several and not self._stands_alone(row):
@@ -311,29 +326,34 @@ class Settlement:
 
     def _refuse(self, row: RowConflicts, reason: str) -> None:
         self.refused.add(row.tran)
-        self._refused |= {(row.call_no, one.constraint) for one in row.conflicts}
-        before = self.unresolved.get(row.call_no)
-        self.unresolved[row.call_no] = f"{before}; {reason}" if before else reason
+        for call_no in row.call_nos:
+            self._refused |= {(call_no, one.constraint) for one in row.conflicts}
+            before = self.unresolved.get(call_no)
+            self.unresolved[call_no] = f"{before}; {reason}" if before else reason
 
     def _note(
         self, row: RowConflicts, answer: RowResolution, decided: Verdict
     ) -> Settled:
         wanted = self._wanted.get(row.call_no, {})
-        self.count[decided.kind] -= 1
-        if decided.becomes is not None:
-            self.count[decided.becomes] = self.count.get(decided.becomes, 0) + 1
+        calls, becomes = len(row.call_nos), decided.becomes
+        self.count[decided.kind] -= calls
+        if becomes is not None:
+            self.count[becomes] = self.count.get(becomes, 0) + calls
         explicit = decided.explicit
-        if decided.becomes == "I" or self._guarded & explicit.keys():
-            self._exposed.add(decided.call_no)
-            now = self._wanted.setdefault(row.call_no, {})
-            for name in explicit:
-                now.setdefault(name, (row.conflicts[0].new or {}).get(name))
+        if becomes == "I" or self._guarded & explicit.keys():
+            self._exposed.update(row.call_nos)
+            for call_no in row.call_nos:
+                now = self._wanted.setdefault(call_no, {})
+                for name in explicit:
+                    now.setdefault(name, (row.conflicts[0].new or {}).get(name))
         for one in answer.records:
             if one.conflict.constraint is not None:
-                self._answered[row.call_no, one.conflict.constraint] = Attempt(
+                attempt = Attempt(
                     rule=one.rule,
                     reason=f"{one.resolution.reason}, but that value is taken too",
                 )
+                for call_no in row.call_nos:
+                    self._answered[call_no, one.conflict.constraint] = attempt
         made = self.context.transaction_of(row.tran)
         return Settled(made=made, verdict=decided, answer=answer, wanted=dict(wanted))
 
@@ -359,6 +379,17 @@ class Settlement:
                 replace(one, new=_overlaid(one.new, wanted)) for one in row.conflicts
             ),
         )
+
+
+def _without(
+    rows: Iterable[RowConflicts], gone: Collection[int]
+) -> Iterator[RowConflicts]:
+    """The rows without the calls that are gone."""
+    for row in rows:
+        if not gone:
+            yield row
+        elif left := [call_no for call_no in row.call_nos if call_no not in gone]:
+            yield replace(row, call_nos=left)
 
 
 def _overlaid(row: Row | None, values: Row) -> Row | None:

@@ -68,7 +68,7 @@ def detect(
     for rows in chunks(connection, compared.select(read), many=many):
         yield [
             RowConflicts(
-                call_no=row.call_no,
+                call_nos=row.call_nos,
                 tran=row.tran,
                 several=row.several,
                 kind=row.kind,

@@ -29,9 +29,9 @@ class Start(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What becomes of one staged row."""
+    """What becomes of one staged row, or of several that are alike."""
 
-    call_no: int
+    call_nos: Sequence[int]
     #: the kind of change that it was
     kind: str
     #: the kind that it is now; None drops it
@@ -51,7 +51,7 @@ def of_row(
 ) -> Verdict:
     """The verdict on a row in conflict with the master's row of the same key."""
     dropped = Verdict(
-        call_no=row.call_no,
+        call_nos=row.call_nos,
         kind=row.kind,
         becomes=None,
         resend=answer.ignored and answer.origin_changed,
@@ -80,7 +80,7 @@ def of_constraint(
         The reason instead of a verdict, if the answer would still break the constraint.
     """
     if answer.ignored:
-        return Verdict(call_no=row.call_no, kind=row.kind, becomes=None)
+        return Verdict(call_nos=row.call_nos, kind=row.kind, becomes=None)
     for conflict in row.conflicts:
         if not _touches(answer, conflict.columns):
             return f"the site's values would still break {conflict.constraint}"
@@ -111,7 +111,7 @@ def _verdict(
         # The whole row is the site's, except values that a method computed.
         columns = computed
     return Verdict(
-        call_no=row.call_no,
+        call_nos=row.call_nos,
         kind=row.kind,
         becomes=becomes,
         start=start,

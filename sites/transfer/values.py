@@ -133,6 +133,13 @@ def array_text(values: Iterable[object]) -> str:
     return "{" + ",".join(map(_item, values)) + "}"
 
 
+def bigints(numbers: Iterable[int]) -> ColumnElement[Any]:
+    """Numbers as one value, an array of bigint."""
+    kind = NativeType("bigint[]")
+    # No cast from text: the planner would not see a constant.
+    return sa.cast(sa.literal(array_text(numbers), kind), kind)
+
+
 def _item(value: object) -> str:
     if value is None:
         return "NULL"

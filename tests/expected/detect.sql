@@ -1,4 +1,4 @@
-SELECT snaptide_work_1.call_no,
+SELECT ARRAY[snaptide_work_1.call_no] AS call_nos,
     snaptide_work_1.tran,
     snaptide_work_1.several,
     snaptide_work_1.kind,
@@ -16,7 +16,7 @@ SELECT snaptide_work_1.call_no,
     NULL AS deleted_at,
     snaptide_work_1.kind IN ('M')
     AND (snaptide_work_1.o3 IS DISTINCT FROM public.orders.price AND (CAST(row(snaptide_work_1.o3) AS record) *= CAST(row(snaptide_work_1.n3) AS record)) OR (snaptide_work_1.o2 IS DISTINCT FROM public.orders.name OR CAST(snaptide_work_1.o4 AS TEXT) IS DISTINCT FROM CAST(public.orders.doc AS TEXT)) AND NOT (snaptide_work_1.o2 IS DISTINCT FROM snaptide_work_1.n2 OR NOT (CAST(row(snaptide_work_1.o4) AS record) *= CAST(row(snaptide_work_1.n4) AS record)))) AS another,
-    array_remove(ARRAY[CASE WHEN (snaptide_work_1.o1 IS DISTINCT FROM snaptide_work_1.n1) THEN 'id' END, CASE WHEN (snaptide_work_1.o2 IS DISTINCT FROM snaptide_work_1.n2) THEN 'name' END, CASE WHEN NOT (CAST(row(snaptide_work_1.o3) AS record) *= CAST(row(snaptide_work_1.n3) AS record)) THEN 'price' END, CASE WHEN NOT (CAST(row(snaptide_work_1.o4) AS record) *= CAST(row(snaptide_work_1.n4) AS record)) THEN 'doc' END], NULL) AS changes,
+    CASE WHEN (snaptide_work_1.kind IN ('M')) THEN array_remove(ARRAY[CASE WHEN (snaptide_work_1.o1 IS DISTINCT FROM snaptide_work_1.n1) THEN 'id' END, CASE WHEN (snaptide_work_1.o2 IS DISTINCT FROM snaptide_work_1.n2) THEN 'name' END, CASE WHEN NOT (CAST(row(snaptide_work_1.o3) AS record) *= CAST(row(snaptide_work_1.n3) AS record)) THEN 'price' END, CASE WHEN NOT (CAST(row(snaptide_work_1.o4) AS record) *= CAST(row(snaptide_work_1.n4) AS record)) THEN 'doc' END], NULL) END AS changes,
     snaptide_work_1.o3 AS old0,
     snaptide_work_1.n3 AS new0,
     public.orders.price AS cur0

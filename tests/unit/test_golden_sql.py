@@ -30,6 +30,9 @@ STATEMENTS: dict[str, Callable[[], ClauseElement]] = {
     "net_changes": _net_changes,
     "net_changes_partial": lambda: _net_changes(partial=True),
     "detect": lambda: detect.with_rows(STAGED, 7, GROUPS).select(["price"]),
+    "detect_alike": lambda: detect.with_rows(STAGED, 7, GROUPS).select(
+        ["price"], together=True
+    ),
     "park": lambda: unique_values.park(STAGED, ORDERS.uniques[1], UNIT),
     "insert": lambda: write.insert(STAGED, UNIT, "I", "R"),
     "update": lambda: write.update(STAGED, UNIT),
