@@ -105,11 +105,15 @@ def _push(sites: Directory, conflicts: int) -> None:
 
 
 def _change(sites: Directory, rows: int, *, conflicts: bool) -> None:
-    """Both sites hold the same, then the site changes rows, perhaps the master too."""
+    """Both sites hold the same, then the site changes rows, perhaps the master too.
+
+    The master's rows have stamps of their own, as if they had been changed one by one.
+    """
     same = "UPDATE public.orders SET qty = 0, note = 'same', updated_at = '2026-01-01'"
     theirs = (
         "UPDATE public.orders SET qty = 1, note = 'theirs',"
-        " updated_at = now() + (id % 2 * 2 - 1) * interval '1 day' WHERE id <= :rows"
+        " updated_at = now() + (id % 2 * 2 - 1) * interval '1 day'"
+        " + id * interval '1 second' WHERE id <= :rows"
     )
     mine = (
         "UPDATE public.orders SET qty = 2, note = 'mine', updated_at = now()"

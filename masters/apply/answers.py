@@ -13,6 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Connection, DateTime, Integer, Text
 
+from masters.apply import apart
+from masters.apply.alike import Pairs
 from masters.apply.detect import SourceTransaction
 from masters.apply.resolve import ResolutionRecord, RowResolution, Take
 from masters.apply.verdict import Verdict
@@ -28,6 +30,8 @@ class Settled:
     made: SourceTransaction
     verdict: Verdict
     answer: RowResolution
+    #: see `masters.apply.detect.RowConflicts`
+    compared: Pairs = field(default_factory=dict)
     #: the site's values in columns for which a method computed others
     wanted: Row = field(default_factory=dict)
 
@@ -56,6 +60,7 @@ _LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
     "deleted_at": DateTime(timezone=True),
     "summary": Integer(),
     "reason": Text(),
+    "reasons": Text(),
     "number": BigInteger(),
     "given": Text(),
     "wanted": Text(),
@@ -87,15 +92,24 @@ def tables(
                 row.made.changed_at,
                 one.conflict.deleted_at,
             )
-            lines.append((*call, place, reason, number, given, wanted))
+            each = apart.reasons(one, row.compared)
+            told = None if each is None else array_text(each)
+            lines.append((*call, place, reason, told, number, given, wanted))
     return _by_call(_table("line", _LINE, lines)), _summaries(list(summaries))
 
 
 def _by_call(lines: sa.FromClause) -> sa.FromClause:
     """The lines, each as often as it has calls."""
-    shared = [c for c in lines.c if c.name != "call_nos"]
-    calls = sa.cast(lines.c.call_nos, sa.ARRAY(BigInteger))
-    return sa.select(sa.func.unnest(calls).label("call_no"), *shared).subquery("answer")
+    lists = {"call_no": (lines.c.call_nos, BigInteger), "told": (lines.c.reasons, Text)}
+    each = [
+        sa.func.unnest(sa.cast(text, sa.ARRAY(type_))).label(name)
+        for name, (text, type_) in lists.items()
+    ]
+    shared = [c for c in lines.c if c.name not in ("call_nos", "reasons")]
+    call = sa.select(*each, *shared).subquery("call")
+    reason = sa.func.coalesce(call.c.told, call.c.reason).label("reason")
+    others = [c for c in call.c if c.name not in ("told", "reason")]
+    return sa.select(reason, *others).subquery("answer")
 
 
 def _reason(one: ResolutionRecord) -> str:

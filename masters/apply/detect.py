@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
 
-from masters.apply import differences
+from masters.apply import alike, differences, images
+from masters.apply.alike import Pairs
 from masters.apply.differences import (
     OF_ROWS,
     Groups,
@@ -71,10 +72,12 @@ class RowConflicts:
     #: the call changed no column that is not in conflict
     alone: bool
     conflicts: tuple[Conflict, ...]
+    #: by column, values of each call that are not alike, but in the same order
+    compared: Pairs = field(default_factory=dict)
 
     @property
     def call_no(self) -> int:
-        """The first call: the only one of a row that has been looked at before."""
+        """One of the calls; a row that is looked at again has no other."""
         return self.call_nos[0]
 
 
@@ -151,7 +154,7 @@ def detect(
     read: Sequence[str],
     *,
     many: bool,
-    together: bool = False,
+    ordered: Collection[str] | None = None,
 ) -> Iterator[list[RowConflicts]]:
     """The rows of a transaction that disagree with the master's current rows.
 
@@ -171,25 +174,31 @@ def detect(
         groups: the column groups of the staged columns.
         read: the columns whose values the conflicts hold.
         many: there may be more rows than a chunk.
-        together: rows that are alike come as one.
+        ordered: if given, rows that are alike come as one; see `alike.select`.
 
     Returns:
-        The rows in the order of their calls, `CHUNK` at a time. The caller may restage
+        The rows in the order of their calls, chunk by chunk. The caller may restage
         the rows of one chunk before it asks for the next.
     """
     staged = compared.staged
-    wanted = compared.select(read, together=together)
-    for rows in chunks(connection, wanted, many=many):
+    if ordered is None:
+        wanted, size = compared.select(read), images.CHUNK
+    else:
+        wanted, size = alike.select(compared, read, ordered), images.ALIKE
+    for rows in chunks(connection, wanted, many=many, size=size):
         with collector.paused():
             found = [
                 RowConflicts(
-                    call_nos=sorted(row.call_nos),
+                    call_nos=row.call_nos,
                     tran=row.tran,
                     several=row.several,
                     kind=row.kind,
                     present=not row.missing,
                     alone=not row.more,
                     conflicts=tuple(conflicts),
+                    compared=(
+                        alike.pairs(compared, read, ordered, row) if ordered else {}
+                    ),
                 )
                 for row in rows
                 # If several transactions changed it, it may be another row without

@@ -11,17 +11,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Text, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Text, func, select
 from sqlalchemy.dialects.postgresql import JSONB, array
 
+from sites.transfer.types import NativeType
 from sites.transfer.values import bigints
 from sites.writing.staged import Staged
 
 #: Rows that are held as Python values at a time.
 CHUNK = 4000
 
-#: Calls that one answer can be about.
+#: The same where those that are alike come as one, with values of few columns.
 ALIKE = 10_000
+
+#: The images of a row, as their columns are labelled.
+SIDES = ("old", "new", "cur")
+
+#: The type of call numbers, which come as the driver reads them.
+NUMBERS = NativeType("bigint[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,61 +49,40 @@ class Compared:
     #: name, with the label of the fact that says so
     about: Mapping[str, str] = field(default_factory=dict)
 
-    def select(
-        self, columns: Sequence[str], *, together: bool = False
-    ) -> sa.Select[Any]:
+    def select(self, columns: Sequence[str]) -> sa.Select[Any]:
         """Select the rows that disagree, in the order of their calls, for `image`.
 
         Each has its call number in an array, `call_nos`.
 
         Parameters:
             columns: the columns whose values are wanted.
-            together: of `ALIKE` rows, those that do not differ in anything selected
-                come as one, with the call numbers of all.
+        """
+        number = self.staged.source.c.call_no
+        call_nos = sa.type_coerce(array([number]), NUMBERS).label("call_nos")
+        return self.selected(columns, call_nos).order_by(number)
+
+    def selected(
+        self, columns: Sequence[str], *first: ColumnElement[Any]
+    ) -> sa.Select[Any]:
+        """Select the rows that disagree: some expressions, facts, and values.
+
+        Parameters:
+            columns: the columns whose values are wanted.
         """
         source = self.staged.source
-        common = source.c.tran, source.c.several, source.c.kind, *self.facts
-        values = [
-            *(self.staged.old(name).label(f"old{n}") for n, name in enumerate(columns)),
-            *(self.staged.new(name).label(f"new{n}") for n, name in enumerate(columns)),
-            *(self.current.c[name].label(f"cur{n}") for n, name in enumerate(columns)),
+        read: list[ColumnElement[Any]] = [
+            *map(self.staged.old, columns),
+            *map(self.staged.new, columns),
+            *(self.current.c[name] for name in columns),
         ]
-        if not together:
-            call_nos = array([source.c.call_no]).label("call_nos")
-            rows = select(call_nos, *common, *values)
-            return self._of_unit(rows).order_by(source.c.call_no)
-        before = func.row_number().over(order_by=source.c.call_no) - 1
-        chunk = (before // sa.literal(ALIKE, BigInteger)).label("chunk")
-        rows = select(source.c.call_no, chunk, *common, *values)
-        found = self._of_unit(rows).subquery("found")
-        shared = [found.c[one.name] for one in common]
-        seen = [
-            (one.name, self._seen(found, name, found.c[one.name]))
-            for one, name in zip(values, 3 * [*columns], strict=True)
-        ]
-        keys = [
-            value if self.staged.table.column(name).exact else _text(value)
-            for (_, value), name in zip(seen, 3 * [*columns], strict=True)
-        ]
-        shown = [func.any_value(value).label(label) for label, value in seen]
+        labels = [f"{side}{n}" for side in SIDES for n in range(len(columns))]
+        values = [one.label(name) for one, name in zip(read, labels, strict=True)]
+        facts = source.c.tran, source.c.several, source.c.kind, *self.facts
         return (
-            select(func.array_agg(found.c.call_no).label("call_nos"), *shared, *shown)
-            .group_by(found.c.chunk, *shared, *keys)
-            .order_by(found.c.chunk, func.min(found.c.call_no))
+            select(*first, *facts, *values)
+            .select_from(self.joined)
+            .where(source.c.unit == self.unit, self.wrong)
         )
-
-    def _of_unit(self, rows: sa.Select[Any]) -> sa.Select[Any]:
-        found = rows.select_from(self.joined)
-        return found.where(self.staged.source.c.unit == self.unit, self.wrong)
-
-    def _seen(
-        self, found: sa.Subquery, name: str, value: ColumnElement[Any]
-    ) -> ColumnElement[Any]:
-        """A value, or NULL if the row is updated and has no conflict about it."""
-        if name not in self.about:
-            return value
-        about = found.c.missing, found.c[self.about[name]], found.c.kind != "U"
-        return sa.case((sa.or_(*about), value))
 
     def as_text(self, call_nos: Sequence[int]) -> sa.CTE:
         """Some of the rows with their three images, each as JSON with a text by column.
@@ -140,37 +126,30 @@ def chosen(
     )
 
 
-def _text(value: ColumnElement[Any]) -> ColumnElement[Any]:
-    """A value as the driver reads it: equal values of its type may differ.
-
-    NULL and an empty text have different texts.
-    """
-    return sa.cast(func.row(value), Text)
-
-
 def chunks(
-    connection: Connection, wanted: sa.Select[Any], *, many: bool
+    connection: Connection, wanted: sa.Select[Any], *, many: bool, size: int
 ) -> Iterator[Sequence[Row[Any]]]:
-    """The rows of a `Compared.select`: `CHUNK` at a time, or those of `ALIKE` calls.
+    """The rows of a `Compared.select`, or of `alike.select`, chunk by chunk.
 
     Parameters:
         many: there may be more rows than a chunk, so use a cursor. Otherwise, which
             is nearly always, all rows come in one round trip.
+        size: how many calls a chunk has.
     """
     if many:
         options = {"stream_results": True, "max_row_buffer": CHUNK}
         with connection.execute(wanted, execution_options=options) as found:
-            yield from _divided(found)  # the caller may stop before the end
+            yield from _divided(found, size)  # the caller may stop before the end
     elif rows := connection.execute(wanted).all():
         yield rows
 
 
-def _divided(rows: Iterable[Row[Any]]) -> Iterator[Sequence[Row[Any]]]:
+def _divided(rows: Iterable[Row[Any]], size: int) -> Iterator[Sequence[Row[Any]]]:
     some, calls = list[Row[Any]](), 0
     for row in rows:
         some.append(row)
         calls += len(row.call_nos)
-        if len(some) >= CHUNK or calls >= ALIKE:
+        if calls == size:
             yield some
             some, calls = [], 0
     if some:

@@ -21,6 +21,7 @@ from masters.resolution.conflict import (
     Subject,
     undecided,
 )
+from masters.resolution.extremes import Extreme
 from masters.rules.rule import Rule
 
 
@@ -144,6 +145,22 @@ class Resolver:
                 read = method.reads() if not isinstance(method, str) else frozenset()
                 wanted |= set(self._row) if read is None else read
         return tuple(name for name in self._row if name in wanted)
+
+    def ordered(self, subjects: Mapping[Subject, Columns]) -> frozenset[str]:
+        """The columns of which rules only ask which side's value is higher.
+
+        Parameters:
+            subjects: as for `reads`.
+        """
+        ordered, read = set[str](), set[str]()
+        for subject, columns in subjects.items():
+            for _, method in self._methods(subject, columns):
+                if isinstance(method, Extreme):
+                    ordered.add(method.column)
+                elif not isinstance(method, str):
+                    names = method.reads()
+                    read |= set(self._row) if names is None else names
+        return frozenset(ordered - read)
 
     def resolve(
         self, conflicts: Sequence[Conflict], failed: Sequence[Attempt] = ()

@@ -8,13 +8,14 @@ that gets a new value from an answer is looked at again: another row may hold it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from masters.apply import (
+    apart,
     deletes,
     detect,
     differences,
@@ -34,7 +35,7 @@ from masters.apply.record import Records
 from masters.apply.resend import resend
 from masters.apply.resolve import Attempt, Resolver, RowResolution
 from masters.apply.verdict import Verdict
-from masters.resolution.conflict import Kind, Row, Subject
+from masters.resolution.conflict import Kind, Subject
 from masters.rules.table_rules import TableRules
 from sites import collector
 from sites.tables.table import Unique
@@ -159,11 +160,13 @@ class Settlement:
             deleted_at=None if self.deletes is None else self.deletes.latest(),
             moving=self._moving(),
         )
-        read = self._resolver.reads(
+        subjects = (
             {(Kind.UPDATE, name): columns for name, columns in groups}
             | {(Kind.DELETE, None): self.staged.columns}
             | {(Kind.UNIQUENESS, detect.key_name(self.staged)): self.staged.identity}
         )
+        read = self._resolver.reads(subjects)
+        together = among is None and self._may_be_alike(read)
         moved: list[int] = []
         for rows in detect.detect(
             self.connection,
@@ -172,7 +175,7 @@ class Settlement:
             self.context,
             read,
             many=self._many(),
-            together=among is None and self._may_be_alike(read),
+            ordered=self._resolver.ordered(subjects) if together else None,
         ):
             moved += self._settle(rows, compared, by_key=True, again=again)
             if self.too_many_unresolved:
@@ -284,21 +287,31 @@ class Settlement:
         """The rows that rules settled; notes for the others why they could not."""
         settled: list[Settled] = []
         gone = self.followers.left_out(self.staged)
-        left = [self._as_wanted(row) for row in _without(rows, gone)]
+        left = [self._as_wanted(row) for row in apart.without(rows, gone)]
         for row in numbered(self.connection, left, self._drawing):
             self._note_failure(row)
             if self.several and not self._stands_alone(row):
                 self._refuse(row, "the transaction has to be applied on its own")
                 continue
-            answer = self._resolver.resolve(
-                row.conflicts, self._failed.get(row.call_no, ())
-            )
-            decided = self._decide(row, answer, by_key=by_key)
-            if isinstance(decided, str):
-                self._refuse(row, decided)
-            else:
-                settled.append(self._note(row, answer, decided))
+            for one, answer in self._answers(row):
+                decided = self._decide(one, answer, by_key=by_key)
+                if isinstance(decided, str):
+                    self._refuse(one, decided)
+                else:
+                    settled.append(self._note(one, answer, decided))
         return settled
+
+    def _answers(
+        self, row: RowConflicts
+    ) -> Iterator[tuple[RowConflicts, RowResolution]]:
+        """The answer to a row; if none, to each call, as reasons name its values."""
+        failed = self._failed.get(row.call_no, ())
+        answer = self._resolver.resolve(row.conflicts, failed)
+        if answer.resolved or not row.compared:
+            yield row, answer
+            return
+        for one in apart.apart(row):
+            yield one, self._resolver.resolve(one.conflicts, failed)
 
     def _decide(
         self, row: RowConflicts, answer: RowResolution, *, by_key: bool
@@ -355,7 +368,13 @@ class Settlement:
                 for call_no in row.call_nos:
                     self._answered[call_no, one.conflict.constraint] = attempt
         made = self.context.transaction_of(row.tran)
-        return Settled(made=made, verdict=decided, answer=answer, wanted=dict(wanted))
+        return Settled(
+            made=made,
+            verdict=decided,
+            answer=answer,
+            wanted=dict(wanted),
+            compared=row.compared,
+        )
 
     def _note_failure(self, row: RowConflicts) -> None:
         """Note an earlier answer to this row as failed: its value is taken too."""
@@ -376,21 +395,7 @@ class Settlement:
         return replace(
             row,
             conflicts=tuple(
-                replace(one, new=_overlaid(one.new, wanted)) for one in row.conflicts
+                replace(one, new=apart.overlaid(one.new, wanted))
+                for one in row.conflicts
             ),
         )
-
-
-def _without(
-    rows: Iterable[RowConflicts], gone: Collection[int]
-) -> Iterator[RowConflicts]:
-    """The rows without the calls that are gone."""
-    for row in rows:
-        if not gone:
-            yield row
-        elif left := [call_no for call_no in row.call_nos if call_no not in gone]:
-            yield replace(row, call_nos=left)
-
-
-def _overlaid(row: Row | None, values: Row) -> Row | None:
-    return None if row is None else {**row, **values}

@@ -13,8 +13,12 @@ from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Extreme:
-    """The common base of the four: an order, and which end of it wins."""
+class Extreme:
+    """The common base of the four: an order, and which end of it wins.
+
+    The answer depends only on which side's value is higher, and the reason names both
+    values (`order.words`).
+    """
 
     name: ClassVar[str]
     kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.UPDATE})
@@ -50,7 +54,7 @@ class _Extreme:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maximum(_Extreme):
+class Maximum(Extreme):
     """Oracle, MAXIMUM: the side whose column holds the higher value wins the group.
 
     Equal values, or NULL on either side, decide nothing: give a backup. Text is
@@ -68,7 +72,7 @@ class Maximum(_Extreme):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Minimum(_Extreme):
+class Minimum(Extreme):
     """Oracle, MINIMUM: the side whose column holds the lower value wins the group.
 
     Equal values, or NULL on either side, decide nothing: give a backup. Text is
@@ -86,7 +90,7 @@ class Minimum(_Extreme):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LatestTimestamp(_Extreme):
+class LatestTimestamp(Extreme):
     """Oracle, LATEST TIMESTAMP: the side whose stamp is newer wins the group.
 
     Equal stamps, or NULL on either side, decide nothing: give a backup such as
@@ -103,7 +107,7 @@ class LatestTimestamp(_Extreme):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EarliestTimestamp(_Extreme):
+class EarliestTimestamp(Extreme):
     """Oracle, EARLIEST TIMESTAMP: the side whose stamp is older wins the group.
 
     Equal stamps, or NULL on either side, decide nothing: give a backup such as

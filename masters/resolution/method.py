@@ -24,7 +24,8 @@ class Method(Protocol):
     """One way to settle a conflict, built once per rule from its parameters.
 
     A method is a pure function of the conflict: the same inputs give the same
-    answer at every site, and the inputs stay as they are.
+    answer at every site, and the inputs stay as they are. It is asked once about rows
+    that do not differ in what it looks at.
     """
 
     #: the name that rules use

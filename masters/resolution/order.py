@@ -41,9 +41,14 @@ def decide(
         theirs, ours = rank(new), rank(current)
         if lower_wins:
             theirs, ours = ours, theirs
-        return higher_wins(theirs, ours, f"{column}: {new} against {current}", tie)
+        return higher_wins(theirs, ours, words(column, new, current), tie)
     except (TypeError, OverflowError):
         return undecided(f"{column}: {new} and {current} cannot be compared")
+
+
+def words(column: str, new: object, current: object) -> str:
+    """How the reasons of `decide` begin: with the values that it compared."""
+    return f"{column}: {new} against {current}"
 
 
 def magnitude(value: object) -> tuple[Any, ...]:

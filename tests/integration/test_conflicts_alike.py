@@ -6,16 +6,18 @@ and -0, a day and 24 hours. What is left has to be the same to the letter.
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 import deferred
+from masters.apply.resolve import Resolver, RowResolution
 from masters.apply.settlement import Settlement
 from masters.resolution import routines
 from masters.resolution.conflict import Conflict, Decision, Resolution
-from masters.resolution.extremes import Maximum
+from masters.resolution.extremes import LatestTimestamp, Maximum
 from masters.rules import rulebook
 from sites import Directory, Site
 from tests.linked_table import as_refresh, link, run
@@ -31,14 +33,17 @@ COLUMNS: dict[str, tuple[str, str, Sequence[str]]] = {
     "span": ("interval", "maximum", ["'1 day'", "'24:00'", "'2 days'"]),
     "label": ("kind", "maximum", ["'x'", "'y'"]),
     "bounded": ("small", "minimum", ["'1'", "'2'", "'3'"]),
+    "number": ("bigint", "minimum", ["'1'", "'2'", "'3'", "NULL"]),
+    "amount": ("numeric", "minimum", ["'1.0'", "'1.00'", "'2'", "'NaN'"]),
+    "day": ("date", "maximum", ["'infinity'", "'44-3-15 BC'", "'2026-1-1'", "NULL"]),
     "document": ("json", "discard", ["'{}'", "'{ }'", "NULL"]),
     "stamp": (
         "timestamptz",
         "latest_timestamp",
-        ["'infinity'", "'2026-01-01'", "'2026-01-02'", "'20000-01-01'", "NULL"],
+        ["'infinity'", "'2026-1-1'", "'2026-1-1 12:00:00.5'", "'20000-1-1'", "NULL"],
     ),
 }
-ROWS = 80
+ROWS = 250
 ROUTINE = "asked_in_order"
 NAMED = {"minimum", "maximum", "latest_timestamp"}
 
@@ -65,19 +70,28 @@ def test_together_as_one_by_one(
     worlds: list[Directory], monkeypatch: pytest.MonkeyPatch, seed: int, backup: bool
 ) -> None:
     """With a backup behind each method all is settled, without one all is parked."""
-    left = []
+    left, asked = [], Counter[bool]()
+    resolve = Resolver.resolve
+
+    def counted(self: Resolver, *given: Any) -> RowResolution:
+        asked[alike] += 1
+        return resolve(self, *given)
+
+    monkeypatch.setattr(Resolver, "resolve", counted)
     for sites, alike in zip(worlds, (True, False), strict=True):
         _rule(sites, *({name: "overwrite"} for name in COLUMNS if backup))
         _happen(sites, random.Random(seed))
         with monkeypatch.context() as patch:
             patch.setattr("masters.apply.images.CHUNK", 7)
-            patch.setattr("masters.apply.images.ALIKE", 33)
+            patch.setattr("masters.apply.images.ALIKE", 77)
             if not alike:
                 patch.setattr(Settlement, "_may_be_alike", lambda *_: False)
             report = deferred.push(sites["jfk"])
         assert report.errors == (0 if backup else 1)
         left.append((_left(sites["hq"]), report.conflicts_resolved))
     assert left[0] == left[1]
+    # The answer to rows without a rule's decision is asked for again, one by one.
+    assert asked[True] < asked[False] or not backup
 
 
 def test_methods_are_asked_once_about_rows_alike(
@@ -101,6 +115,66 @@ def test_methods_are_asked_once_about_rows_alike(
     assert run(sites["hq"], found) == [(None,)]
     recorded = "SELECT count(DISTINCT row_key), min(reason) FROM snaptide.{}"
     assert run(sites["hq"], recorded.format("resolution_record")) == [(ROWS, "counted")]
+
+
+def test_methods_that_compare_are_asked_once_about_each_order(
+    worlds: list[Directory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row has a stamp of its own; its reason names it."""
+    sites = worlds[0]
+    _rule(sites)
+    asked = []
+    decide = LatestTimestamp.__call__
+
+    def counted(self: LatestTimestamp, conflict: Conflict) -> Resolution:
+        asked.append(conflict)
+        return decide(self, conflict)
+
+    monkeypatch.setattr(LatestTimestamp, "__call__", counted)
+    _fill(sites, "stamp = '2026-01-01'")
+    change = "UPDATE items SET stamp = '{}'::timestamptz + id % {} * '1 day'::interval"
+    run(sites["hq"], change.format("2026-02-01", 4))
+    run(sites["jfk"], change.format("2026-02-02", 3))
+    run(sites["hq"], "UPDATE items SET stamp = stamp + id * '1 second'::interval")
+    assert deferred.push(sites["jfk"]).conflicts_resolved == ROWS
+    assert len(asked) == 2
+    found = run(
+        sites["hq"],
+        "SELECT reason, 'stamp: ' || (new_values ->> 'stamp') || ':00 against '"
+        " || (current_values ->> 'stamp') || ':00', decision, result_values ->> 'stamp'"
+        " = greatest(new_values ->> 'stamp', current_values ->> 'stamp')"
+        " FROM snaptide.resolution_record",
+    )
+    assert {told == expected for told, expected, *_ in found} == {True}
+    assert len({told for told, *_ in found}) == ROWS
+    assert {(one[2], one[3]) for one in found} == {
+        ("site_wins", True),
+        ("master_wins", True),
+    }
+
+
+def test_distant_times_are_in_the_order_in_which_methods_see_them(
+    worlds: list[Directory],
+) -> None:
+    """Python has one value for the year 20000 and infinity: they are a tie."""
+    sites = worlds[0]
+    _rule(sites, {"stamp": "overwrite"})
+    _fill(sites, "stamp = '2026-01-01'")
+    change = (
+        "UPDATE items SET stamp ="
+        " CASE id % 2 WHEN 0 THEN '{}' ELSE '{}' END::timestamptz"
+    )
+    run(sites["hq"], change.format("2026-03-01", "infinity"))
+    run(sites["jfk"], change.format("2026-02-01", "20000-01-01"))
+    assert deferred.push(sites["jfk"]).conflicts_resolved == ROWS
+    counted = (
+        "SELECT method, decision, count(*) FROM snaptide.resolution_record"
+        " GROUP BY 1, 2 ORDER BY 1"
+    )
+    assert run(sites["hq"], counted) == [
+        ("latest_timestamp", "master_wins", ROWS // 2),
+        ("overwrite", "site_wins", ROWS // 2),
+    ]
 
 
 def test_routines_are_asked_about_each_row_in_order(worlds: list[Directory]) -> None:
@@ -153,11 +227,13 @@ def _fill(sites: Directory, values: str) -> None:
 
 
 def _happen(sites: Directory, chance: random.Random) -> None:
-    """Rows of few values at both sides, then the master and the site change each."""
-    before, theirs, mine = (
-        [[chance.choice(of[2]) for of in COLUMNS.values()] for _ in range(ROWS)]
-        for _ in range(3)
-    )
+    """Rows of few values, then the master and the site change one or two of each."""
+    before = [[chance.choice(of[2]) for of in COLUMNS.values()] for _ in range(ROWS)]
+    theirs, mine = ([*map(list, before)] for _ in range(2))
+    for n in range(ROWS):
+        for place in chance.choices(range(len(COLUMNS)), k=1 + n // 230):
+            values = [*COLUMNS.values()][place][2]
+            theirs[n][place], mine[n][place] = chance.choices(values, k=2)
     for site in sites.values():
         as_refresh(site, f"INSERT INTO items VALUES {_numbered(before)}")
     run(sites["hq"], _change(theirs))

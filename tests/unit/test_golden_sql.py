@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql import ClauseElement
 
 from deferred.batches.net_change import net_changes
-from masters.apply import detect
+from masters.apply import alike, detect
 from sites.transfer.types import Xid8
 from sites.writing import unique_values, write
 from tests.golden import assert_as_expected
@@ -30,8 +30,8 @@ STATEMENTS: dict[str, Callable[[], ClauseElement]] = {
     "net_changes": _net_changes,
     "net_changes_partial": lambda: _net_changes(partial=True),
     "detect": lambda: detect.with_rows(STAGED, 7, GROUPS).select(["price"]),
-    "detect_alike": lambda: detect.with_rows(STAGED, 7, GROUPS).select(
-        ["price"], together=True
+    "detect_alike": lambda: alike.select(
+        detect.with_rows(STAGED, 7, GROUPS), ["name", "price"], ["price"]
     ),
     "park": lambda: unique_values.park(STAGED, ORDERS.uniques[1], UNIT),
     "insert": lambda: write.insert(STAGED, UNIT, "I", "R"),

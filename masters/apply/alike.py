@@ -1,0 +1,120 @@
+"""Rows in conflict that are alike for the rules, selected as one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date
+from itertools import chain
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, ColumnElement, Row, Subquery, Text, func
+
+from masters.apply import images
+from masters.apply.images import NUMBERS, SIDES, Compared
+from sites.tables.table import Column
+
+#: The new and the current value of each call, by column.
+Pairs: TypeAlias = Mapping[str, Sequence[tuple[object, object]]]
+
+#: Types whose values Python and the database put in the same order, at least between
+#: the two dates: beyond them, Python may have only one value for several.
+_NUMERIC = {"smallint", "integer", "bigint", "numeric", "real", "double precision"}
+_DATED = {"date", "timestamp without time zone", "timestamp with time zone"}
+_SAFE = date(2, 1, 1), date(9998, 12, 31)
+
+
+def select(
+    compared: Compared, columns: Sequence[str], ordered: Collection[str]
+) -> sa.Select[Any]:
+    """Select rows as `Compared.select` does, but those that are alike as one.
+
+    It has the numbers of all their calls in a chunk of `ALIKE`. Rows are alike if they
+    do not differ in anything that is selected.
+
+    Parameters:
+        ordered: columns of which only the order of new and current value matters, if
+            their type allows: their values come in two lists, for `pairs`.
+    """
+    source = compared.staged.source
+    before = func.row_number().over(order_by=source.c.call_no) - 1
+    chunk = (before // sa.literal(images.ALIKE, BigInteger)).label("chunk")
+    found = compared.selected(columns, source.c.call_no, chunk).subquery("found")
+    shared = list(found.c)[2 : -len(SIDES) * len(columns) or None]
+    keys, lists = list[ColumnElement[Any]](), list[ColumnElement[Any]]()
+    shown: list[list[ColumnElement[Any]]] = [[] for _ in SIDES]
+    for n, name in enumerate(columns):
+        column = compared.staged.table.column(name)
+        values = [_seen(compared, found, name, found.c[f"{s}{n}"]) for s in SIDES]
+        if name in ordered and sortable(column):
+            keys += _order(column, *values[1:])
+            lists += [
+                _list(f"all_{s}{n}", v) for s, v in zip(SIDES, values, strict=True)
+            ][1:]
+        else:
+            keys += values if column.exact else map(_text, values)
+        for side, value, some in zip(SIDES, values, shown, strict=True):
+            some.append(func.any_value(value).label(f"{side}{n}"))
+    numbers = func.array_agg(found.c.call_no, type_=NUMBERS).label("call_nos")
+    return (
+        sa.select(numbers, *shared, *lists, *chain.from_iterable(shown))
+        .group_by(found.c.chunk, *shared, *keys)
+        .order_by(found.c.chunk, func.min(found.c.call_no))
+    )
+
+
+def pairs(
+    compared: Compared, columns: Sequence[str], ordered: Collection[str], row: Row[Any]
+) -> Pairs:
+    """The values of each call in the columns of which only the order matters.
+
+    Parameters:
+        columns, ordered: as given to `select`, which found the row.
+    """
+    if len(row.call_nos) == 1:
+        return {}
+    table, named = compared.staged.table, row._mapping
+    return {
+        name: list(zip(named[f"all_new{n}"], named[f"all_cur{n}"], strict=True))
+        for n, name in enumerate(columns)
+        if name in ordered and sortable(table.column(name))
+    }
+
+
+def sortable(column: Column) -> bool:
+    """Whether the database orders the values of a column as the methods do."""
+    return column.type.partition("(")[0] in _NUMERIC | _DATED
+
+
+def _order(
+    column: Column, new: ColumnElement[Any], current: ColumnElement[Any]
+) -> list[ColumnElement[Any]]:
+    """What rows have in common if the same side has the higher value, or none."""
+    keys: list[ColumnElement[Any]] = [new > current, new < current]
+    keys += [new.is_(None), current.is_(None)]
+    if column.type in _DATED:
+        low, high = map(sa.literal, _SAFE)
+        keys += [sa.case((sa.or_(v < low, v > high), v)) for v in (new, current)]
+    return keys
+
+
+def _list(name: str, value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.array_agg(value, type_=sa.types.NullType()).label(name)
+
+
+def _seen(
+    compared: Compared, found: Subquery, name: str, value: ColumnElement[Any]
+) -> ColumnElement[Any]:
+    """A value, or NULL if the row is updated and has no conflict about it."""
+    if name not in compared.about:
+        return value
+    about = found.c.missing, found.c[compared.about[name]], found.c.kind != "U"
+    return sa.case((sa.or_(*about), value))
+
+
+def _text(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A value as the driver reads it: equal values of its type may differ.
+
+    NULL and an empty text have different texts.
+    """
+    return sa.cast(func.row(value), Text)
