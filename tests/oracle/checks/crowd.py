@@ -24,8 +24,10 @@ def busy(works: Sequence[tuple[Work, float]], failed: list[str]) -> Iterator[Non
         try:
             while not ended.wait(pause):
                 work()
-        except Exception:
-            failed.append(traceback.format_exc()[-3000:])
+        except Exception as error:
+            # Its message may be a whole statement.
+            where = "".join(traceback.format_tb(error.__traceback__))[-4000:]
+            failed.append(f"{type(error).__name__}: {str(error)[:500]}\n{where}")
 
     threads = [threading.Thread(target=repeat, args=one) for one in works]
     for one in threads:
