@@ -45,6 +45,8 @@ def main(game: Game) -> int:
     with crew(player, asked.jobs) as players:
         failed = _played(console, state, asked, players)
     console.print(report.table(state.met(), state.histories, game.shapes))
+    if game.told is not None:
+        console.print(game.told(state.counts()))
     return 1 if failed else 0
 
 

@@ -31,6 +31,8 @@ class Played:
     histories: int
     #: in how many histories each shape occurred
     met: Counter[str]
+    #: how often things happened that its story counts
+    counts: Counter[str]
     violations: list[Violation]
     story: str
 
@@ -74,6 +76,8 @@ class Game:
     each: int
     #: what a history is called where they are asked for
     counted: str = "histories"
+    #: says in a line what its stories have counted
+    told: Callable[[Mapping[str, int]], str] | None = None
 
 
 def play(
@@ -111,6 +115,7 @@ def play(
         kind=kind,
         histories=len(numbers),
         met=Counter(shape for seen in world.met.values() for shape in seen),
+        counts=story.counts,
         violations=violations,
         story=str(story),
     )

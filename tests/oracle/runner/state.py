@@ -42,10 +42,11 @@ class State:
 
     def met(self) -> Counter[str]:
         """In how many histories each shape occurred."""
-        found: Counter[str] = Counter()
-        for world in self._worlds:
-            found.update(world["met"])
-        return found
+        return self._sum("met")
+
+    def counts(self) -> Counter[str]:
+        """How often things happened that the stories of worlds count."""
+        return self._sum("counts")
 
     def add(self, played: Played) -> None:
         """Note a world."""
@@ -54,10 +55,17 @@ class State:
             "kind": played.kind,
             "histories": played.histories,
             "met": dict(sorted(played.met.items())),
+            "counts": dict(sorted(played.counts.items())),
             "violations": [f"{v.history}: {v.what}" for v in played.violations],
         }
         self._worlds.append(line)
         self._append(line)
+
+    def _sum(self, what: str) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for world in self._worlds:
+            found.update(world.get(what, {}))
+        return found
 
     def _append(self, line: dict[str, object]) -> None:
         with self._path.open("a") as file:
