@@ -30,7 +30,8 @@ class Plant:
             the row is there at one side alone.
         only: the table that it is about; None for any.
         where: of the rows that it takes.
-        at_site: it is possible at sites alone.
+        at_site: it is possible at sites alone. If the master computes a column
+            otherwise, the check is refused (`ColumnChanged`), as the next refresh is.
         first: a statement that has to come before.
     """
 

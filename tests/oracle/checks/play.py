@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import snapshots
-from tests.oracle.checks import plants
+from tests.oracle.checks import plants, world
 from tests.oracle.checks.world import ChecksWorld
 from tests.oracle.conditions import schema
 from tests.oracle.conditions.acts import Pen
@@ -14,9 +16,19 @@ SHAPES = frozenset(
     {
         *(f"planted: {name}" for name in plants.PLANTS),
         *(f"explained: {one.value}" for one in snapshots.Reason),
+        *(f"checked: {name}" for name in world.WAYS),
         *("parked", "resolved", "held back", "updatable"),
     }
 ) - {f"explained: {snapshots.Reason.UNEXPLAINED.value}"}
+
+
+def _told(counts: Mapping[str, int]) -> str:
+    pushed, conflicts = counts.get(world.PUSHED, 0), counts.get(world.CONFLICTS, 0)
+    share = conflicts / pushed if pushed else 0.0
+    return (
+        f"{counts.get(world.ROWS, 0)} planted; {pushed} transactions pushed,"
+        f" {conflicts} of them ({share:.1%}) in conflict"
+    )
 
 
 def _make(setting: Setting) -> tuple[str, ChecksWorld]:
@@ -27,4 +39,6 @@ def _make(setting: Setting) -> tuple[str, ChecksWorld]:
     return "checks", ChecksWorld(sites, setting.chance, pens, setting.story, drawn)
 
 
-GAME = Game(name="checks", make=_make, shapes=SHAPES, each=25, counted="runs")
+GAME = Game(
+    name="checks", make=_make, shapes=SHAPES, each=25, counted="runs", told=_told
+)

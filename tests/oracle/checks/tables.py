@@ -79,6 +79,17 @@ def writes(chance: Random, history: int) -> list[str]:
     return found
 
 
+def clash(chance: Random, history: int) -> str:
+    """A statement that changes a row of a history; {name} is who changes it."""
+    k = chance.randint(1, 5)
+    text = f"{history}.{chance.randrange(10**6)}"
+    return (
+        f"INSERT INTO kinds (id, h, v, n, note) VALUES ({history * 100 + k}, {history},"
+        f" {k}, 1.0, '{text} {{name}}') ON CONFLICT (id) DO UPDATE"
+        " SET note = excluded.note"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A snapshot of a site, and what it is of.

@@ -7,14 +7,20 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
+import pytest
 
 import deferred
 import masters
 import snapshots
 from deferred.errors import NoSuchError, PushInterrupted, PushRunning
+from masters import rules
 from snapshots import CheckReport, Reason
+from snapshots.check import compare, gently
+from snapshots.differences import comparison
 from snapshots.errors import PositionMoved, RefreshRunning, UsersInTheWay
 from tests.linked_table import run
 from tests.oracle.checks import tables, truth
@@ -30,8 +36,9 @@ from tests.oracle.conditions.world import ConditionsWorld
 from tests.oracle.histories.world import SITES, url
 from tests.oracle.runner.played import Violation
 
-#: How many parked transactions an operator decides about at a time.
-DECIDED = 10
+#: How many parked transactions an operator decides about at a time. Each of those that
+#: are left keeps others back, which then are no conflicts.
+DECIDED = 100
 #: How many rows, or pairs of rows, each run plants.
 PLANTED = 4
 #: What pushes and refreshes may be told while others are at work.
@@ -42,8 +49,26 @@ MEANWHILE = (
     RefreshRunning,
     UsersInTheWay,
 )
-#: Seconds between two transactions of a user, two pushes, and two rows that are held.
-WRITES, PUSHES, HOLDS = 0.1, 1, 5
+#: What users may be told who write tables beside those of the conditions.
+REFUSED = (
+    psycopg.errors.IntegrityError,
+    psycopg.errors.WithCheckOptionViolation,
+    psycopg.OperationalError,
+)
+#: Seconds between two transactions of a user, two pushes, two rows that are held, and
+#: two that a site and its master change at once.
+WRITES, PUSHES, HOLDS, CLASHES = 0.1, 1, 5, 0.8
+
+#: What the story counts.
+PUSHED, CONFLICTS = "transactions pushed", "transactions in conflict"
+ROWS = "rows planted"
+#: How a check may be made, and how often it is not made plainly.
+WAYS = ("gently", "where", "by Spark's executors")
+OTHERWISE = 0.3
+
+
+def _one(*_: object) -> int:
+    return 1
 
 
 @dataclass
@@ -55,6 +80,8 @@ class ChecksWorld(ConditionsWorld):
     #: sites where a plant has made the generated column an ordinary one, for good
     uncomputed: set[str] = field(default_factory=set)
     failed: list[str] = field(default_factory=list)
+    #: transactions of sites that were in conflict, by origin and id there
+    conflicts: set[tuple[str, str]] = field(default_factory=set)
 
     def play(self) -> list[Violation]:
         """Build it, make all runs, and see at last that all is equal."""
@@ -72,6 +99,7 @@ class ChecksWorld(ConditionsWorld):
                     self._run(history, pen.chance)
             self._compute_again()
             self._settle()
+        self._count_conflicts()
         return [*self.judge.found, *(Violation(0, what) for what in self.failed)]
 
     # --- the world ----------------------------------------------------------------
@@ -82,6 +110,9 @@ class ChecksWorld(ConditionsWorld):
         run(hq, *tables.DDL, *(one.as_string() for one in acts.first(pen)))
         masters.create_snapshot_log(hq, tables.KINDS)
         masters.create_snapshot_log(hq, tables.KEYLESS, with_rowid=True)
+        rules.set_column_group(hq, tables.KINDS, "note", ["note"])
+        method = chance.choice(("overwrite", "discard"))
+        rules.add_update_resolution(hq, tables.KINDS, "note", method)
         for name in SITES:
             where = chance.choice((None, "v IS DISTINCT FROM 3", "h <> 3"))
             made = [tables.kinds(where), tables.keyless()]
@@ -114,6 +145,10 @@ class ChecksWorld(ConditionsWorld):
         for name in SITES:
             chance = Random(self.chance.random())
             yield partial(self._push_or_refresh, name, chance), PUSHES
+            users = Users(urls, readable, writable, self.story)
+            stack.callback(users.close)
+            chance = Random(self.chance.random())
+            yield partial(self._clash, users, name, chance), CLASHES
         yield partial(self._decide_errors, Random(self.chance.random())), HOLDS
 
     # --- what goes on -------------------------------------------------------------
@@ -127,14 +162,41 @@ class ChecksWorld(ConditionsWorld):
             self.met[pen.history] |= users.write(site, pen)
             return
         session = users.session(site)
-        refused = (
-            psycopg.errors.IntegrityError,
-            psycopg.errors.WithCheckOptionViolation,
-            psycopg.OperationalError,
-        )
-        with suppress(*refused), session.transaction():
+        with suppress(*REFUSED), session.transaction():
             for statement in tables.writes(chance, pen.history):
                 session.execute(statement)
+
+    def _clash(self, users: Users, site: str, chance: Random) -> None:
+        """Change a row at the master and at a site, before either knows of it."""
+        statement = tables.clash(chance, chance.choice([*self.pens]))
+        for name in ("hq", site):
+            session = users.session(name)
+            with suppress(*REFUSED), session.transaction():
+                session.execute(statement.format(name=name))
+
+    def _push(self, site: str, grouped: int = 10_000) -> None:
+        """Push, and remember whose conflicts were not settled."""
+        report = deferred.push(self.sites[site], group_max_calls=grouped)
+        self.story.tell(f"push {site} {grouped}: {report}")
+        self.story.count(PUSHED, report.transactions)
+        if report.errors:
+            self._meet({"parked"})
+            mine = {*report.error_ids}
+            parked = deferred.list_errors(self.sites["hq"])
+            self.conflicts |= {
+                (one.origin, one.origin_transaction)
+                for one in parked
+                if one.id in mine and one.reason == "conflict"
+            }
+        if report.conflicts_resolved:
+            self._meet({"resolved"})
+
+    def _count_conflicts(self) -> None:
+        """Count transactions in conflict: settled by rules, or parked for it."""
+        query = "SELECT DISTINCT origin, origin_transaction FROM {}"
+        settled = run(self.sites["hq"], query.format("snaptide.resolution_record"))
+        self.conflicts |= {(str(origin), str(made)) for origin, made in settled}
+        self.story.count(CONFLICTS, len(self.conflicts))
 
     def _hold(self, users: Users, site: str, chance: Random) -> None:
         """Hold rows of a site while it is refreshed, if that comes."""
@@ -194,6 +256,7 @@ class ChecksWorld(ConditionsWorld):
         while len(planted) < PLANTED:
             one = self._planted(history, chance, at, len(planted))
             planted += [one] if one is not None else []
+        self.story.count(ROWS, len(planted))
         for site in SITES:
             if site == at or not all(one.at_site for one in planted):
                 self._compare(history, site, "planted")
@@ -245,7 +308,7 @@ class ChecksWorld(ConditionsWorld):
         while True:
             before = truth.differences(self.targets[site], site, self.sessions)
             try:
-                report = snapshots.check(self.sites[site], "all", most=100_000)
+                report = self._checked(history, site)
             except PositionMoved:
                 self.met[history].add("refreshed again and again")
                 continue
@@ -257,6 +320,28 @@ class ChecksWorld(ConditionsWorld):
             missed = [(one, explained.get(one)) for one in before - said]
             false = sorted(said - before, key=str)
             self._blame(history, f"{when}, {site}: missed {missed}, false {false}")
+
+    def _checked(self, history: int, site: str) -> CheckReport:
+        """A check as an operator may ask for it; each looks at the reserved rows."""
+        drawn = self.pens[history].chance.random()
+        way = WAYS[int(drawn / OTHERWISE * len(WAYS))] if drawn < OTHERWISE else None
+        options: dict[str, Any] = {"gently": way == "gently"}
+        what: str | list[str] = "all"
+        with pytest.MonkeyPatch.context() as patch:
+            if way == "where":
+                what = [one.name for one in self.targets[site]]
+                options["where"] = f"h = {RESERVED}"
+            elif way == "by Spark's executors":
+                # Of this check alone: refreshes that go on meanwhile would take long.
+                few = SimpleNamespace(**{**vars(comparison), "most_rows": _one})
+                patch.setattr(compare, "comparison", few)
+            elif way == "gently":
+                patch.setattr(gently, "LONGEST_REST", 0.01)
+                patch.setattr(gently, "STEP", 0.001)
+            report = snapshots.check(self.sites[site], what, most=100_000, **options)
+        if way is not None:
+            self.met[history].add(f"checked: {way}")
+        return report
 
     def _told(
         self, history: int, site: str, report: CheckReport
