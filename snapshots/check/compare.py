@@ -9,11 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-
-from sites.conditions import ranges
 from snapshots import keys
-from snapshots.check import gently
+from snapshots.check.gently import Gently
+from snapshots.check.reader import Reader
 from snapshots.differences import buckets, comparison, difference, images, large
 from snapshots.differences.buckets import Differing
 from snapshots.differences.packed import Pair
@@ -59,79 +57,59 @@ def whole(member: Member) -> Member:
     return replace(member, base=replace(member.base, columns=columns))
 
 
-def differing(
-    sides: Sides, members: Sequence[Member], *, gentle: bool = False
-) -> Iterator[Found]:
+def differing(reader: Reader, members: Sequence[Member]) -> Iterator[Found]:
     """Compare snapshots with their defining queries, in any order.
 
     Rows are read when asked for; those of small snapshots are compared together.
 
     Parameters:
-        gentle: read in short steps (`snapshots.check.gently`).
+        reader: of these snapshots.
     """
     read: list[_Read] = []
     for member in members:
-        some = comparison.most_rows(sides.master, member.snapshot.master)
-        if gentle:
-            yield _found_gently(sides, member, some)
-            continue
-        sums = buckets.differing(sides, member, many=False)
-        if not sums.numbers:
-            yield Found(member=member, sums=sums, rows=iter(()))
+        sums = reader.differing(member)
+        some = comparison.most_rows(reader.sides.master, member.snapshot.master)
+        if isinstance(reader, Gently):
+            rows = _in_rounds(reader, member, sums, some)
+        elif not sums.numbers:
+            rows = iter(())
         elif sums.rows > some:
-            rows = _whole(sides, member, _large(sides, member, sums))
-            yield Found(member=member, sums=sums, rows=rows)
+            rows = _large(reader.sides, member, sums)
         else:
-            pair = _small(sides, member, sums)
-            read.append(_Read(member=member, sums=sums, pair=pair))
-        if sum(one.pair.rows for one in read) >= comparison.TOGETHER:
-            yield from _together(sides, read)
-            read = []
-    yield from _together(sides, read)
+            read.append(_small(reader, member, sums))
+            if sum(one.pair.rows for one in read) >= comparison.TOGETHER:
+                yield from _together(reader, read)
+                read = []
+            continue
+        yield Found(member=member, sums=sums, rows=_whole(reader, member, rows))
+    yield from _together(reader, read)
 
 
-def _found_gently(sides: Sides, member: Member, some: int) -> Found:
-    sums = gently.differing(sides, member)
-    rows = _whole(sides, member, _gently(sides, member, sums, some))
-    return Found(member=member, sums=sums, rows=rows)
-
-
-def _gently(
-    sides: Sides, member: Member, sums: Differing, some: int
+def _in_rounds(
+    reader: Reader, member: Member, sums: Differing, some: int
 ) -> Iterator[pa.Table]:
     """Compare the rows of some buckets after the others, about so many at a time."""
     rounds = -(-sums.rows // max(some, 1))
     size = max(len(sums.numbers) // max(rounds, 1), 1)
-    for first in range(0, len(sums.numbers), size):
+    parts = range(0, len(sums.numbers), size)
+    reader.expect(member, len(parts))
+    for first in parts:
         numbers = sums.numbers[first : first + size]
-        theirs, present = gently.rows(sides, member, numbers)
+        theirs, present = reader.rows(member, numbers)
         yield from difference.rows([_pair(member, theirs, present)])
 
 
-def _together(sides: Sides, read: Sequence[_Read]) -> Iterator[Found]:
+def _together(reader: Reader, read: Sequence[_Read]) -> Iterator[Found]:
     found = difference.rows([one.pair for one in read])
     for one, table in zip(read, found, strict=True):
-        rows = _whole(sides, one.member, iter([table]))
+        rows = _whole(reader, one.member, iter([table]))
         yield Found(member=one.member, sums=one.sums, rows=rows)
 
 
-def _small(sides: Sides, member: Member, sums: Differing) -> Pair:
-    layout = images.layout(member)
-    queries = [
-        sa.union_all(
-            *(
-                buckets.within(read(member, part), layout, sums.numbers)
-                for part in ranges.ctid_ranges(side.at, table, parts=1)
-            )
-        )
-        for side, read, table in (
-            (sides.master, images.at_master, member.snapshot.master),
-            (sides.site, images.present, member.snapshot.base),
-        )
-    ]
-    there, here = (sa.select(*query.subquery().c) for query in queries)
-    theirs, present = sides.read(there, here, layout.schema, many=sums.rows > FEW)
-    return _pair(member, theirs, present)
+def _small(reader: Reader, member: Member, sums: Differing) -> _Read:
+    reader.expect(member)
+    theirs, present = reader.rows(member, sums.numbers, many=sums.rows > FEW)
+    return _Read(member=member, sums=sums, pair=_pair(member, theirs, present))
 
 
 def _large(sides: Sides, member: Member, sums: Differing) -> Iterator[pa.Table]:
@@ -146,7 +124,7 @@ def _large(sides: Sides, member: Member, sums: Differing) -> Iterator[pa.Table]:
     )
 
 
-def of_keys(sides: Sides, member: Member, wanted: Keys) -> Iterator[pa.Table]:
+def of_keys(reader: Reader, member: Member, wanted: Keys) -> Iterator[pa.Table]:
     """Look at the rows with these keys alone; they are read when asked for.
 
     Parameters:
@@ -156,20 +134,21 @@ def of_keys(sides: Sides, member: Member, wanted: Keys) -> Iterator[pa.Table]:
         Tables as of `Found`.
     """
     shape = images.schema(member)
-    for some in keys.chunks(wanted):
-        if not some.num_rows:
-            continue
-        theirs, present = sides.read(
+
+    def read(some: Keys) -> tuple[pa.Table, pa.Table]:
+        return reader.sides.read(
             images.of_keys(member, some, once=True),
             images.present_of_keys(member, some, once=True),
             shape,
             many=some.num_rows > FEW,
         )
+
+    for theirs, present in reader.of_keys(wanted, read):
         yield from difference.rows([_pair(member, theirs, present)])
 
 
 def _whole(
-    sides: Sides, member: Member, found: Iterator[pa.Table]
+    reader: Reader, member: Member, found: Iterator[pa.Table]
 ) -> Iterator[pa.Table]:
     """Look at the rows whatever the condition of the check says of either side.
 
@@ -180,7 +159,8 @@ def _whole(
         return
     names, everywhere = list(member.snapshot.key_names), replace(member, only=None)
     for table in found:
-        yield from of_keys(sides, everywhere, keys.distinct(table.select(names)))
+        wanted = keys.distinct(table.select(names))
+        yield from of_keys(reader, everywhere, wanted)
 
 
 def _pair(member: Member, theirs: pa.Table, present: pa.Table) -> Pair:

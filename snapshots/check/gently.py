@@ -3,38 +3,31 @@
 Each step reads a range of pages in one statement, which the server ends after
 `LONGEST_STATEMENT`; then a shorter range is tried. Between two steps the database rests
 for as long as the step took, and longer while steps are slower than they have been:
-somebody else needs it then. All steps of a side are in one transaction of one moment:
-together they read what one statement would.
+somebody else needs it then.
+
+What is asked about rows with given keys is asked about a few of them at a time.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from psycopg.errors import QueryCanceled
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
-from sites.conditions import ranges
 from sites.conditions.ranges import Range
-from sites.names import QualifiedName
-from sites.transfer import arrow
-from snapshots.differences import buckets, images
-from snapshots.differences.buckets import Differing, Sums
-from snapshots.differences.images import Layout
-from snapshots.differences.window import Member
-from snapshots.side import Side, Sides
-from snaptide_imports import lazily
+from snapshots.check.reader import Leaves, Read, Reader
+from snapshots.keys import Keys
+from snapshots.side import FEW, Side
 
 if TYPE_CHECKING:
     import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: Seconds after which the server ends a statement. Only one that reads a single page
 #: may take longer, as its rows may be of any size.
@@ -46,6 +39,10 @@ STEP = 0.25
 #: How many pages the first step reads.
 FIRST_PAGES = 256
 
+#: How many keys are asked about together: at first, and never fewer. What reads logs
+#: reads them from the last refresh on, however few they are.
+FEWEST_KEYS = 1000
+
 #: The longest rest between two steps, in seconds.
 LONGEST_REST = 5.0
 
@@ -54,9 +51,6 @@ LONGEST_REST = 5.0
 AGEING = 1.02
 
 T = TypeVar("T")
-
-#: A query that reads a range of pages.
-Query = Callable[[Range], Select[Any]]
 
 
 @dataclass(slots=True)
@@ -83,102 +77,62 @@ class _Pace:
         self.pages = max(1, self.pages // 4)
 
 
-def differing(sides: Sides, member: Member) -> Differing:
-    """Find the buckets in which a snapshot and its defining query differ."""
-    layout = images.layout(member)
-    there, here = _both(
-        lambda: _sums(sides.master, member.snapshot.master, layout, _master(member)),
-        lambda: _sums(sides.site, member.snapshot.base, layout, _present(member)),
-    )
-    return buckets.compared([there, here])
+class Gently(Reader):
+    """Reads in short steps, and rests between them."""
 
+    def of_keys(self, wanted: Keys, ask: Callable[[Keys], T]) -> Iterator[T]:
+        """Ask about so few keys at a time that it takes about `STEP`.
 
-def rows(
-    sides: Sides, member: Member, numbers: Sequence[int]
-) -> tuple[pa.Table, pa.Table]:
-    """The images of both sides that fall into these buckets."""
-    layout = images.layout(member)
-
-    def read(side: Side, table: QualifiedName, query: Query) -> pa.Table:
-        found = _steps(
-            side,
-            table,
-            lambda part: buckets.within(query(part), layout, numbers),
-            layout.schema,
-        )
-        return pa.concat_tables([layout.schema.empty_table(), *found])
-
-    return _both(
-        lambda: read(sides.master, member.snapshot.master, _master(member)),
-        lambda: read(sides.site, member.snapshot.base, _present(member)),
-    )
-
-
-def _master(member: Member) -> Query:
-    return lambda part: images.at_master(member, part)
-
-
-def _present(member: Member) -> Query:
-    return lambda part: images.present(member, part)
-
-
-def _both(there: Callable[[], T], here: Callable[[], T]) -> tuple[T, T]:
-    """Do both at the same time, each in the transaction of its side."""
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        theirs = beside.submit(there)
-        ours = here()
-        return theirs.result(), ours
-
-
-def _sums(side: Side, table: QualifiedName, layout: Layout, query: Query) -> list[Sums]:
-    """The sums of each bucket, added up step by step."""
-    found: dict[int, tuple[int, int, int]] = {}
-    steps = _steps(
-        side,
-        table,
-        lambda part: buckets.sums(layout, [query(part)]),
-        arrow.schema(buckets.SUMS),
-    )
-    for step in steps:
-        for number, count, one, two in buckets.listed(step):
-            counted, first, second = found.get(number, (0, 0, 0))
-            found[number] = (counted + count, first ^ one, second ^ two)
-    return [(number, *rest) for number, rest in found.items()]
-
-
-def _steps(
-    side: Side, table: QualifiedName, query: Query, shape: pa.Schema
-) -> Iterator[pa.Table]:
-    """What a query finds in each range of pages of a table and its partitions."""
-    pace = _Pace()
-    for leaf, pages in ranges.pages_of(side.at, table):
-        first = 0
-        while first == 0 or first < pages:
-            count = min(pace.pages, max(pages - first, 1))
-            # The last range has no end: the table may have grown.
-            end = first + count if first + count < pages else None
-            start = first if pages else None
-            part = Range(table=leaf, first=start, end=end)
+        Both databases rest after each time for as long as it took.
+        """
+        both = self.sides.master.at, self.sides.site.at
+        count, first = FEWEST_KEYS, 0
+        while first < wanted.num_rows:
+            some = wanted.slice(first, count)
+            work = partial(ask, some)
             began = time.monotonic()
-            found = _read(side, query(part), shape, bounded=count > 1)
+            found = _bounded(both, work) if count > FEWEST_KEYS else work()
             taken = time.monotonic() - began
             if found is None:
-                pace.shorten()
+                count = max(count // 4, FEWEST_KEYS)
                 continue
             yield found
-            time.sleep(pace.done(count, taken))
-            first += count
+            time.sleep(min(taken, LONGEST_REST))
+            first += some.num_rows
+            longer = int(count * min(max(STEP / taken, 0.5), 2.0))
+            count = min(max(longer, FEWEST_KEYS), FEW)
+
+    def _parts(
+        self, side: Side, leaves: Leaves, read: Read
+    ) -> Iterator[tuple[pa.Table, int]]:
+        pace = _Pace()
+        for leaf, pages in leaves:
+            first = 0
+            while first == 0 or first < pages:
+                count = min(pace.pages, max(pages - first, 1))
+                # The last range has no end: the table may have grown.
+                end = first + count if first + count < pages else None
+                start = first if pages else None
+                work = partial(read, [Range(table=leaf, first=start, end=end)])
+                began = time.monotonic()
+                found = _bounded([side.at], work) if count > 1 else work()
+                taken = time.monotonic() - began
+                if found is None:
+                    pace.shorten()
+                    continue
+                yield found, count
+                time.sleep(pace.done(count, taken))
+                first += count
 
 
-def _read(
-    side: Side, query: Select[Any], shape: pa.Schema, *, bounded: bool
-) -> pa.Table | None:
-    """Read a step; None if the server ended it because it took too long."""
-    if not bounded:
-        return side.read(query, shape, many=False)
+def _bounded(connections: Sequence[Connection], work: Callable[[], T]) -> T | None:
+    """Do some reading; None if a server ended a statement that took too long."""
     try:
-        with side.at.begin_nested(), _timeout(side.at, LONGEST_STATEMENT):
-            return side.read(query, shape, many=False)
+        with ExitStack() as stack:
+            for one in connections:
+                stack.enter_context(one.begin_nested())
+                stack.enter_context(_timeout(one, LONGEST_STATEMENT))
+            return work()
     except DBAPIError as error:
         if isinstance(error.orig, QueryCanceled):
             return None

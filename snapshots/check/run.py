@@ -80,7 +80,10 @@ def check(
             are longer while the databases are busy. It takes at least twice as long,
             and both moments stay open meanwhile: VACUUM keeps the rows of then, and a
             purge leaves the logs alone.
-        progress: is told how far the check is.
+        progress: is told how many pages of the tables of a group have been read, at
+            both sides, and how many there are to read. Those where rows differ are read
+            twice, and counted twice. If many rows differ, it is then told how many of
+            these have been explained.
 
     Raises:
         UnknownSnapshot: the site has no group or snapshot of that name.
@@ -266,12 +269,16 @@ def _check_group(
                     _restricted(one, wanted, given.get(name))
                     for name, one in every.items()
                 ]
-                done = tally.take(held, members, wanted.most, gentle=wanted.gentle)
-                for number, one in enumerate(done, 1):
+                done = tally.take(
+                    held,
+                    members,
+                    wanted.most,
+                    gentle=wanted.gentle,
+                    progress=progress,
+                )
+                for one in done:
                     left_out = _not_carried(every[one.name])
                     found[one.name] = replace(one, not_carried=left_out)
-                    if progress is not None:
-                        progress(number, len(names), "snapshots")
         span.note(
             master=master,
             rows=sum(one.rows_master for one in found.values()),

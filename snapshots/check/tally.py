@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import chain
 
+from sites.progress import Progress
 from snapshots import keys
 from snapshots.check import compare, reasons
 from snapshots.check.compare import Found
+from snapshots.check.gently import Gently
 from snapshots.check.listed import Key, Row, Tally, values
 from snapshots.check.moments import Moments
+from snapshots.check.reader import AtOnce, Reader
 from snapshots.check.reasons import Explained
 from snapshots.check.report import (
     Count,
@@ -21,9 +25,12 @@ from snapshots.check.report import (
 )
 from snapshots.differences import images
 from snapshots.differences.window import FAST, Member
+from snapshots.keys import Keys
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+#: Progress is told each time after so many rows.
+MANY = 10_000
+
+Rows = Mapping[Key, Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +48,34 @@ _Tally = Tally[Kind, Reason, Listed]
 
 
 def take(
-    held: Moments, members: Sequence[Member], most: int, *, gentle: bool
+    held: Moments,
+    members: Sequence[Member],
+    most: int,
+    *,
+    gentle: bool,
+    progress: Progress | None,
 ) -> Iterator[SnapshotCheck]:
     """Compare snapshots and explain what differs, in any order.
 
     Parameters:
         most: how many rows of each are listed.
         gentle: read in short steps.
+        progress: is told how many pages are read; and of a snapshot of which many rows
+            differ, how many of these are explained.
     """
-    for found in compare.differing(held.sides, members, gentle=gentle):
+    reader = (Gently if gentle else AtOnce)(held.sides, members, progress)
+    for found in compare.differing(reader, members):
         tally = _Tally(Kind, Reason, most)
-        for table in found.rows:
-            for one in _rows(held, found.member, table):
-                tally.add(one.kind, one.explained.reason, one)
-        yield _result(held, found, tally)
+        for done, one in enumerate(_rows(held, found, reader), 1):
+            tally.add(one.kind, one.explained.reason, one)
+            if progress is not None and done % MANY == 0:
+                progress(done, None, "rows")
+        yield _result(held, found, tally, reader)
 
 
-def _result(held: Moments, found: Found, tally: _Tally) -> SnapshotCheck:
+def _result(
+    held: Moments, found: Found, tally: _Tally, reader: Reader
+) -> SnapshotCheck:
     member, snapshot = found.member, found.member.snapshot
     rows_master, rows_here = found.sums.counts
     return SnapshotCheck(
@@ -74,7 +92,7 @@ def _result(held: Moments, found: Found, tally: _Tally) -> SnapshotCheck:
             Count(kind=kind, reason=reason, rows=rows)
             for kind, reason, rows in tally.counts()
         ),
-        differences=tuple(with_values(held, member, tally.listed())),
+        differences=tuple(with_values(reader, member, tally.listed())),
         unproven=None if member.method == FAST else _UNPROVEN,
     )
 
@@ -85,25 +103,39 @@ _UNPROVEN = (
 )
 
 
-def _rows(held: Moments, member: Member, table: pa.Table) -> Iterator[Listed]:
-    names = member.snapshot.key_names
-    columns = [table.column(name).to_pylist() for name in ("kind", "differs", *names)]
-    told = reasons.explain(held, member, table) if table.num_rows else []
-    for why, kind, differs, *key in zip(told, *columns, strict=True):
-        which = tuple(differs.split(",")) if differs else ()
-        yield Listed(Kind(kind), why, tuple(key), which)
+def _rows(held: Moments, found: Found, reader: Reader) -> Iterator[Listed]:
+    """The rows that differ, explained."""
+    names = ("kind", "differs", *found.member.snapshot.key_names)
+    ask = partial(reasons.explain, held, found.member)
+    for table in found.rows:
+        told = reader.of_keys(table, ask)
+        columns = [table.column(name).to_pylist() for name in names]
+        every = zip(chain.from_iterable(told), *columns, strict=True)
+        for why, kind, differs, *key in every:
+            which = tuple(differs.split(",")) if differs else ()
+            yield Listed(Kind(kind), why, tuple(key), which)
 
 
 def with_values(
-    held: Moments, member: Member, listed: Sequence[Listed]
+    reader: Reader, member: Member, listed: Sequence[Listed]
 ) -> Iterator[Difference]:
     """Read the listed rows once more, at the same moments, for their values."""
     if not listed:
         return
     wanted = keys.of_rows((one.key for one in listed), member.snapshot.key_names)
-    layout = images.layout(member)
-    there = values(held.sides.master, images.of_keys(member, wanted), layout)
-    here = values(held.sides.site, images.present_of_keys(member, wanted), layout)
+    layout, sides = images.layout(member), reader.sides
+
+    def read(some: Keys) -> tuple[Rows, Rows]:
+        return (
+            values(sides.master, images.of_keys(member, some), layout),
+            values(sides.site, images.present_of_keys(member, some), layout),
+        )
+
+    there: dict[Key, Row] = {}
+    here: dict[Key, Row] = {}
+    for theirs, ours in reader.of_keys(wanted, read):
+        there |= theirs
+        here |= ours
     names = dict(zip(layout.columns, member.carried, strict=True))
     identity = member.snapshot.identity_columns
     for one in listed:

@@ -74,12 +74,8 @@ def listed(found: pa.Table) -> list[Sums]:
     return list(zip(*found.to_pydict().values(), strict=True))
 
 
-def differing(sides: Sides, member: Member, *, many: bool = True) -> Differing:
-    """Find the buckets in which a snapshot and its defining query differ.
-
-    Parameters:
-        many: whether there are likely more than a few rows.
-    """
+def differing(sides: Sides, member: Member) -> Differing:
+    """Find the buckets in which a snapshot and its defining query differ."""
     there = [
         images.at_master(member, part)
         for part in _whole(sides.master.at, member.snapshot.master)
@@ -90,7 +86,7 @@ def differing(sides: Sides, member: Member, *, many: bool = True) -> Differing:
     ]
     layout = images.layout(member)
     found = sides.read(
-        sums(layout, there), sums(layout, here), arrow.schema(SUMS), many=many
+        sums(layout, there), sums(layout, here), arrow.schema(SUMS), many=True
     )
     return compared([*map(listed, found)])
 

@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from snapshots.check import compare, reasons
 from snapshots.check.moments import Moments
+from snapshots.check.reader import AtOnce
 from snapshots.check.report import Count, Kind, Reason
 from snapshots.differences.window import Member
 from snapshots.keys import Keys
@@ -51,7 +52,7 @@ def everywhere(
     held: Moments, members: Sequence[Member]
 ) -> Iterator[tuple[Member, Found]]:
     """Compare snapshots with their defining queries, in any order."""
-    for one in compare.differing(held.sides, members):
+    for one in compare.differing(AtOnce(held.sides), members):
         yield one.member, _told(held, one.member, one.rows)
 
 
@@ -62,7 +63,7 @@ def of_keys(held: Moments, member: Member, wanted: Keys) -> Found:
         BadPlan: one of the keys is no value of its column.
     """
     try:
-        return _told(held, member, compare.of_keys(held.sides, member, wanted))
+        return _told(held, member, compare.of_keys(AtOnce(held.sides), member, wanted))
     except DBAPIError as error:
         if not isinstance(error.orig, _NO_VALUE):
             raise

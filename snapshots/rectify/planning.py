@@ -14,6 +14,7 @@ from sites.progress import Progress
 from sites.sessions.site import Site
 from snapshots.check import compare, moments, tally
 from snapshots.check.moments import Moments
+from snapshots.check.reader import AtOnce
 from snapshots.check.reasons import Explained
 from snapshots.check.report import Kind, Reason
 from snapshots.check.run import ATTEMPTS
@@ -194,7 +195,8 @@ def _listed(
         )
         for kind, differs, *key in zip(*columns, strict=True)
     ]
-    for one, take in zip(tally.with_values(held, member, listed), takes, strict=False):
+    shown = tally.with_values(AtOnce(held.sides), member, listed)
+    for one, take in zip(shown, takes, strict=False):
         yield PlannedRow(
             snapshot=member.snapshot.key,
             key=one.key,
