@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, Text, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Text,
+    or_,
+    select,
+    tuple_,
+)
 
 from deferred.error_catalog import error_call, error_transaction
 from sites import QualifiedName
@@ -28,6 +36,7 @@ def of_table(
     table: QualifiedName,
     identity: Sequence[str],
     *which: ColumnElement[bool],
+    among: FromClause | None = None,
 ) -> Iterator[ParkedRow]:
     """The rows of a table in the error queue, before and after each change.
 
@@ -36,16 +45,19 @@ def of_table(
     Parameters:
         identity: the columns that identify a row.
         which: conditions on `error_transaction`.
+        among: only changes of rows that have one of these keys before or after it, each
+            part of a key as a text.
     """
-    images = [error_call.c.old_values, error_call.c.new_values]
-    values = [
-        image.op("->>", return_type=Text())(name)
-        for image in images
-        for name in identity
-    ]
+    old, new = (
+        [image.op("->>", return_type=Text())(name) for name in identity]
+        for image in (error_call.c.old_values, error_call.c.new_values)
+    )
+    if among is not None:
+        wanted = select(*among.c)
+        which = (*which, or_(*(tuple_(*key).in_(wanted) for key in (old, new))))
     error = error_transaction.c
     query = (
-        select(error.id, error.origin, error.origin_transaction, *values)
+        select(error.id, error.origin, error.origin_transaction, *old, *new)
         .join_from(error_transaction, error_call, error_call.c.error_id == error.id)
         .where(
             error_call.c.target_schema == table.schema,

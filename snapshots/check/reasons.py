@@ -19,6 +19,7 @@ from deferred.error_catalog import error_transaction
 from deferred.parked import parked_rows
 from deferred.queues import queue, refresh_coverage
 from sites.conditions import where
+from sites.transfer.types import NativeType
 from sites.writing.staged import selected
 from snapshots import keys
 from snapshots.check.moments import Moments
@@ -244,17 +245,21 @@ def _parked(
         error_transaction.c.origin_id == held.who.site_id,
         selected(error_transaction, {"origin_transaction": transactions}),
     )
+    names = member.snapshot.key_names
+    numbers = sorted({number for _, number in answered})
+    wanted = found.select(names).take(numbers)
     rows = {
         (one.transaction, one.key): one.error_id
         for one in parked_rows.of_table(
-            held.sides.master.at, member.snapshot.master, _identity(member), *mine
+            held.sides.master.at,
+            member.snapshot.master,
+            _identity(member),
+            *mine,
+            among=keys.as_rows(wanted, [NativeType("text")] * len(names)),
         )
     }
-    names = member.snapshot.key_names
-    texts = {
-        number: tuple(found.column(name)[number].as_py() for name in names)
-        for _, number in answered
-    }
+    each = zip(*(column.to_pylist() for column in wanted.columns), strict=True)
+    texts = dict(zip(numbers, each, strict=True))
     return {
         (transaction, number): rows[transaction, texts[number]]
         for transaction, number in answered

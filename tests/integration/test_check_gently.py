@@ -11,6 +11,8 @@ import pytest
 
 import deferred
 import snapshots
+from deferred.parked import parked_rows
+from deferred.parked.parked_rows import ParkedRow
 from sites import Directory, Site
 from snapshots import keys
 from snapshots.check import gently, reader, tally
@@ -158,6 +160,23 @@ def test_a_few_rows_are_explained_and_shown_at_a_time(
     some = snapshots.check(jfk, "t", where="id > 1", gently=True)
     assert some.unexplained == 300
     assert max(asked_together) == 70
+
+
+def test_no_other_rows_of_the_error_queue_are_read(
+    hq: Site, jfk: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil_many(hq, jfk)
+    read: list[ParkedRow] = []
+    of_table = parked_rows.of_table
+
+    def noted(*given: Any, **options: Any) -> list[ParkedRow]:
+        read.extend(of_table(*given, **options))
+        return read
+
+    monkeypatch.setattr(parked_rows, "of_table", noted)
+    [one] = snapshots.check(jfk, "t", where="id BETWEEN 51 AND 60").snapshots
+    assert [row.detail for row in one.differences] == ["error 1"] * 10
+    assert sorted(row.key for row in read) == [(str(n),) for n in range(51, 61)]
 
 
 def test_more_rows_are_asked_about_while_that_is_quick(
