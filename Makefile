@@ -41,16 +41,18 @@ test: .venv browser ## run every test (PG=16 for another PostgreSQL, JOBS=4 on m
 test-unit: .venv ## run the quick tests that need no server
 	$(BIN)/pytest --numprocesses $(JOBS) --dist worksteal -m "not slow" tests/unit $(PYTEST_ARGS)
 
-test-long: .venv ## the fold, compiled pushes, a large transaction and numbers of sites at length (FOLDS=100000 LOGS=300 CALLS=5000000 SITES=50 INSERTS=100000)
+test-long: .venv ## the fold, compiled pushes, a large transaction, numbers of sites and a check of many differences at length (FOLDS=100000 LOGS=300 CALLS=5000000 SITES=50 INSERTS=100000 DIFFERENCES=1000000)
 	SNAPTIDE_FOLD_CASES=$(or $(FOLDS),100000) \
 	SNAPTIDE_COMPILED_CASES=$(or $(LOGS),300) \
 	SNAPTIDE_LARGE_CALLS=$(or $(CALLS),5000000) \
 	SNAPTIDE_NUMBERS_SITES=$(or $(SITES),50) \
-	SNAPTIDE_NUMBERS_INSERTS=$(or $(INSERTS),100000) $(BIN)/pytest $(PG_OPTION) $(PYTEST_ARGS) \
+	SNAPTIDE_NUMBERS_INSERTS=$(or $(INSERTS),100000) \
+	SNAPTIDE_DIFFERENCES=$(or $(DIFFERENCES),1000000) $(BIN)/pytest $(PG_OPTION) $(PYTEST_ARGS) \
 	  tests/integration/test_net_change_property.py \
 	  tests/integration/test_compiled_property.py \
 	  tests/integration/test_large_transaction.py \
-	  tests/integration/test_numbers_property.py
+	  tests/integration/test_numbers_property.py \
+	  tests/integration/test_check_million.py
 
 check: .venv ## format, lint, types, imports, spelling, compose file, docs
 	$(BIN)/ruff format --check .
