@@ -209,16 +209,16 @@ def read(
 
 
 def changed_keys(
-    member: Member, since: str, *, present_apart: bool = False
+    member: Member, since: str, *, present_apart: bool = False, once: bool = True
 ) -> Select[Any]:
     """Keys (k1, k2, ...) of rows that may have changed, entered or left since then.
 
-    All rows of a table that was attached since are among them: they may have been
-    there before, and no trigger recorded them.
+    Among them are all rows of a table that was attached since: no log names these.
 
     Parameters:
         present_apart: leave out rows that can only have left, because they lack what
             the condition requires; `leaving_keys` finds those that the site has.
+        once: without duplicates.
     """
     log, snapshot = member.log(), member.snapshot
     keys = [log.c[name] for name in snapshot.key_names]
@@ -234,7 +234,7 @@ def changed_keys(
         ),
     ]
     if not further:
-        return logged.distinct()
+        return logged.distinct() if once else logged
     return select(*sa.union(logged, *further).subquery().c)
 
 
