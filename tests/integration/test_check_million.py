@@ -34,7 +34,8 @@ from pathlib import Path
 import tests.fix_spark  # its options of the JVM
 import snapshots
 from sites import Directory
-from snapshots import comparison, keys
+from snapshots import keys
+from snapshots.differences import comparison
 from snapshots.check import compare
 
 slice_, most, gently = json.loads(sys.argv[1])
