@@ -26,6 +26,16 @@ class DestinationDisabled(SnaptideError):
     hint = "Enable it with: snaptide push SITE DESTINATION --enable"
 
 
+class ChangesNotQueued(SnaptideError):
+    """Users' changes of a snapshot are not queued: a trigger is missing or off."""
+
+    code = "SNP-336"
+    hint = (
+        "Run the statements that the message names at the site, as the owner of the "
+        "tables. Then snaptide check SITE finds the rows that were changed meanwhile."
+    )
+
+
 class PositionMismatch(SnaptideError):
     """The destination's position does not match what this site has pushed."""
 

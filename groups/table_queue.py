@@ -161,7 +161,7 @@ def remove(connection: Connection, *tables: QualifiedName) -> None:
     note_forgotten(connection, {queue.destination for queue in queues})
     define.show_calls(connection)
     for table in there:
-        name = names.derived("def$_", table)
+        name = names.derived(queue_function.PREFIX, table)
         triggers.remove(connection, name)
         wide.drop(connection, QualifiedName(SCHEMA, name))
         ddl.drop_view(connection, queue.group_view(table))
@@ -196,7 +196,7 @@ def _arrange(
 def _create(
     connection: Connection, group: uuid.UUID, table: Table, columns: Sequence[str]
 ) -> int:
-    name = names.derived("def$_", table.qualified)
+    name = names.derived(queue_function.PREFIX, table.qualified)
     define.create_table(connection, name, table, columns)
     ddl.create_checked_view(
         connection, queue.group_view(table.qualified), table.qualified, columns, None

@@ -136,6 +136,16 @@ class CannotLogTable(SnaptideError):
     )
 
 
+class PartUnrecorded(SnaptideError):
+    """A part of a master table lacks triggers of the snapshot log, or has them off."""
+
+    code = "SNP-106"
+    hint = (
+        "Run the statements that the message names at the master, as the owner of the "
+        "part. The next refresh then finds what was changed meanwhile."
+    )
+
+
 # Apply: SNP-11x.
 
 

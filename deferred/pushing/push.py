@@ -29,7 +29,7 @@ from deferred.parked import error_queue, notification
 from deferred.pushing import noted, streams
 from deferred.pushing.batch_by_batch import Ends, push_all
 from deferred.pushing.run import Run
-from deferred.queues import budget, destination_state, queue
+from deferred.queues import budget, destination_state, queue, unqueued
 from masters.numbers import columns, contact
 from sites import Site, configured, traces
 from sites.errors import SnaptideError
@@ -88,6 +88,7 @@ def push(
         SiteUnreachable: either end cannot be reached; the queue stays as it is.
         NoSuchDestination, DestinationDisabled, DestinationInvalid, PositionMismatch.
         DestinationJoins: it becomes a master, and does not have all rows yet.
+        ChangesNotQueued: a trigger that queues changes is missing or off.
         SiteChanged, SiteRestored, SiteReplaced: one side has to be repaired first.
         PastRetention, CannotTell: a restore went back too far.
         OtherSchemaVersion: one side lacks DDL of a replication group.
@@ -139,6 +140,8 @@ def _push_in_turn(
             if not turn.held:
                 return name, False
             try:
+                if to.unqueued:
+                    unqueued.refuse(origin, to.unqueued)
                 _push_with_plans_of_now(origin, site, here, name, run)
             except SnaptideError as error:
                 noted.note_failure(origin, name, error.message, run.transactions)
@@ -218,6 +221,8 @@ class _Destination:
     concerned: bool
     #: columns of the site draw numbers that it leases
     numbered: bool
+    #: snapshots with changes to it that no trigger queues
+    unqueued: Sequence[str] | None
 
 
 def _destination(connection: Connection, here: Look, name: str | None) -> _Destination:
@@ -243,6 +248,7 @@ _DESTINATIONS = as_json(
         budget.is_limited().label("limited"),
         relay.CONCERNED.label("concerned"),
         columns.draws_from(destination.c.name).label("numbered"),
+        unqueued.snapshots_of(destination.c.name).label("unqueued"),
     ),
     "destinations",
 )

@@ -56,7 +56,7 @@ def create_queue(
         refuse_new_keys: a change of key would lose the master's values in them.
         synchronous: refuse changes outside coordinated transactions.
     """
-    table = names.derived("def$_", names.parse(snapshot))
+    table = names.derived(queue_function.PREFIX, names.parse(snapshot))
     create_table(connection, table, base, columns)
     queue_function.install(
         connection,

@@ -45,6 +45,9 @@ class QueueCapture:
     forwarded: tuple[str, ...] = ()
 
 
+#: What the names of queues, and of their functions, begin with.
+PREFIX = "def$_"
+
 #: The statements that are queued. A guard refuses TRUNCATE.
 EVENTS = ("INSERT", "UPDATE", "DELETE")
 

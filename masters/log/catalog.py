@@ -98,9 +98,9 @@ def logs_since(
 ) -> dict[QualifiedName, Row[Any]]:
     """The catalog rows of the snapshot logs that these tables have.
 
-    Each has a column `reaches`, too: whether the log holds every change that a position
-    has not seen. It does not if the table was dropped and created again, or if the
-    triggers are off.
+    Each has two columns more: `whole`, whether the table and all its parts have the
+    triggers, and these are on; and `reaches`, whether the log was there, and not purged
+    yet, at a position. If both, it holds every change that the position has not seen.
     """
     rows = connection.execute(_SINCE, {**asked(tables), "its_position": since})
     return {QualifiedName(row.table_schema, row.table_name): row for row in rows}
@@ -114,7 +114,9 @@ def any_too_young(logs: Mapping[QualifiedName, str], since: str) -> ColumnElemen
     """
     at = tuple_(_log.table_schema, _log.table_name, _log.log_table)
     wanted = [(table.schema, table.name, log) for table, log in logs.items()]
-    whole = select(func.count()).where(at.in_(wanted), _reaches(literal(since)))
+    whole = select(func.count()).where(
+        at.in_(wanted), _reaches(literal(since)), _whole()
+    )
     return whole.scalar_subquery() != len(logs)
 
 
@@ -123,7 +125,17 @@ def _reaches(since: ColumnElement[str]) -> ColumnElement[bool]:
     return and_(
         position.visible(_log.created_xid, old),
         func.pg_snapshot_xmin(old) >= _log.horizon,
-        triggers.of_row(snapshot_log, log_function.PREFIX, log_function.EVENTS),
+    )
+
+
+def _whole() -> ColumnElement[bool]:
+    return triggers.of_row(
+        _log.table_schema,
+        _log.table_name,
+        _log.log_table,
+        prefix=log_function.PREFIX,
+        events=log_function.EVENTS,
+        subscribed=True,
     )
 
 
@@ -144,6 +156,7 @@ NAMES = as_json(_NAMED, "logs")
 _SINCE = planned_once(
     select(
         snapshot_log,
+        _whole().label("whole"),
         _reaches(bindparam("its_position", type_=Text)).label("reaches"),
     ).where(_ASKED)
 )

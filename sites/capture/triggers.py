@@ -9,13 +9,13 @@ ALWAYS: otherwise they would not fire with session_replication_role = replica.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from psycopg import sql
 from sqlalchemy import (
     Boolean,
     ColumnElement,
     Connection,
-    FromClause,
     literal_column,
     text,
 )
@@ -28,55 +28,95 @@ from sites.sql import load
 from sites.tables.table import Column, Table
 from sites.transfer.transport import raw
 
+#: How triggers of ours are enabled: ALWAYS, or for a native subscription alone.
+ALWAYS, REPLICA = "A", "R"
+
+#: In the place of a kind of statement: writes of a native subscription.
+SUBSCRIBED = "REPLICA"
+
+#: Whether a table and each of its parts has the wanted triggers of a function.
 _WHOLE = """
     WITH RECURSIVE tree AS (
-        SELECT c.oid, true AS is_root
-        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = {schema} AND c.relname = {name}
-      UNION ALL
-        SELECT i.inhrelid, false FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid
+      UNION
+        SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid
     )
-    SELECT count(*) FILTER (WHERE t.is_root) = cardinality({wanted})
-       AND COALESCE(bool_and(g.tgenabled = 'A'), false)
-    FROM tree t JOIN pg_trigger g ON g.tgrelid = t.oid
-    WHERE g.tgname = ANY ({wanted})
+    SELECT COALESCE(bool_and((
+        SELECT count(*) FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
+        WHERE g.tgrelid = t.oid AND concat(g.tgname, ' ', g.tgenabled) = ANY ({wanted})
+          AND p.proname = {function} AND p.pronamespace = 'snaptide'::regnamespace
+    ) = cardinality({wanted})), false)
+    FROM tree t
 """
 _ARE_THERE = planned_once(
     text(
-        _WHOLE.format(schema=":schema", name=":name", wanted="CAST(:wanted AS text[])")
+        _WHOLE.format(
+            schema=":schema",
+            name=":name",
+            wanted="CAST(:wanted AS text[])",
+            function=":function",
+        )
     )
+)
+
+#: Of some functions, the triggers on each table, with how they are enabled.
+_THERE = text(
+    "SELECT n.nspname, c.relname, g.tgname, g.tgenabled::text AS how"
+    " FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid"
+    " JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " JOIN pg_proc p ON p.oid = g.tgfoid"
+    " WHERE p.proname = :function AND p.pronamespace = 'snaptide'::regnamespace"
 )
 
 
 def are_there(
     connection: Connection, table: QualifiedName, function: str, events: Sequence[str]
 ) -> bool:
-    """Whether a table has the triggers of a function, ENABLE ALWAYS.
+    """Whether a table and all its parts have the triggers of a function, ENABLE ALWAYS.
 
-    It has not if it was dropped and created again. Those of its partitions have to be
-    ENABLE ALWAYS, too: after ENABLE TRIGGER ALL they are not, and may have been off.
+    They have not if one was dropped and created again, or a partition came later; and
+    after ENABLE TRIGGER ALL they are not ALWAYS, and may have been off.
     """
-    wanted = [_trigger_name(function, event) for event in events]
-    names = {"schema": table.schema, "name": table.name, "wanted": wanted}
+    names = {
+        "schema": table.schema,
+        "name": table.name,
+        "wanted": _wanted(function, events, subscribed=False),
+        "function": function,
+    }
     return bool(connection.scalar(_ARE_THERE, names))
 
 
 def of_row(
-    row: FromClause, function: str, events: Sequence[str]
+    schema: ColumnElement[str],
+    name: ColumnElement[str],
+    function: ColumnElement[str],
+    *,
+    prefix: str,
+    events: Sequence[str],
+    subscribed: bool = False,
 ) -> ColumnElement[bool]:
     """The same for the table that a row names, in a statement that reads such rows.
 
     Parameters:
-        row: has the columns table_schema and table_name.
-        function: begins as the functions of all these tables do, up to the first $.
+        schema, name, function: columns that name the table, and its function.
+        prefix: what the names of all these functions begin with, up to the first $.
+        events, subscribed: as `attach` was given.
     """
-    wanted = ",".join(_trigger_name(function, event) for event in events)
+    wanted = ",".join(_wanted(prefix, events, subscribed=subscribed))
     whole = _WHOLE.format(
-        schema=row.c.table_schema,
-        name=row.c.table_name,
+        schema=schema,
+        name=name,
         wanted=f"CAST('{{{wanted}}}' AS text[])",
+        function=function,
     )
     return literal_column(f"({whole})", Boolean)
+
+
+def _wanted(function: str, events: Sequence[str], *, subscribed: bool) -> list[str]:
+    """The triggers of a function on one table, and how each is enabled."""
+    every = (*events, SUBSCRIBED) if subscribed else events
+    return [f"{_trigger_name(function, event)} {_mode(event)}" for event in every]
 
 
 def remove(connection: Connection, function: str) -> None:
@@ -99,11 +139,7 @@ def tree(connection: Connection, table: Table) -> list[tuple[QualifiedName, bool
 
 def enable_always(connection: Connection, table: QualifiedName, trigger: str) -> None:
     """Let a trigger fire also with session_replication_role = replica."""
-    raw(connection).execute(
-        sql.SQL("ALTER TABLE {} ENABLE ALWAYS TRIGGER {}").format(
-            identifier(table), sql.Identifier(trigger)
-        )
-    )
+    raw(connection).execute(enabling(table, trigger))
 
 
 def attach(
@@ -116,7 +152,8 @@ def attach(
 ) -> None:
     """Have a trigger function called after statements on a table; wait for writers.
 
-    Its partitions and inheritance children get triggers of their own.
+    Its partitions and inheritance children get triggers of their own. What is there
+    already stays as it is.
 
     Parameters:
         function: in the schema snaptide; with transition tables it sees the rows as
@@ -127,13 +164,79 @@ def attach(
     Raises:
         RecordedAlready: the same kind of function is called for a part of the table.
     """
-    tables = tree(connection, table)
-    _refuse_recorded(connection, table, [one for one, _ in tables], function)
-    for one, cloned in tables:
-        for event in events:
-            _create_trigger(connection, one, function, event)
-        if subscribed and not cloned:
-            _create_row_trigger(connection, one, function)
+    tables = [one for one, _ in tree(connection, table)]
+    _refuse_recorded(connection, table, tables, function)
+    missing = lacking(connection, table, function, events=events, subscribed=subscribed)
+    for one in missing:
+        for statement in one.statements():
+            raw(connection).execute(statement)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lacking:
+    """A table, or a part of one, without all of the triggers that it should have."""
+
+    table: QualifiedName
+    function: str
+    #: kinds of statement without a trigger; those whose trigger is not on as it should
+    missing: tuple[str, ...]
+    off: tuple[str, ...]
+    #: it has none of the triggers, as a partition that came later
+    is_new: bool
+
+    def statements(self) -> list[sql.Composed]:
+        """What creates the triggers, or switches them on."""
+        made = [
+            statement
+            for event in self.missing
+            for statement in creation(self.table, self.function, event)
+        ]
+        return made + [
+            enabling(self.table, _trigger_name(self.function, event), event)
+            for event in self.off
+        ]
+
+
+def lacking(
+    connection: Connection,
+    table: Table,
+    function: str,
+    *,
+    events: Sequence[str],
+    subscribed: bool = False,
+) -> list[Lacking]:
+    """A table and its parts, as far as they lack triggers or have them off.
+
+    The parameters are those of `attach`.
+    """
+    how = {
+        (QualifiedName(row.nspname, row.relname), row.tgname): row.how
+        for row in connection.execute(_THERE, {"function": function})
+    }
+    every = (*events, SUBSCRIBED) if subscribed else tuple(events)
+    found = []
+    for one, cloned in tree(connection, table):
+        state = {
+            event: how.get((one, _trigger_name(function, event))) for event in every
+        }
+        gone = [
+            event
+            for event, there in state.items()
+            if there is None and not (cloned and event == SUBSCRIBED)
+        ]
+        off = [e for e, there in state.items() if there not in (None, _mode(e))]
+        if gone or off:
+            new = all(state[event] is None for event in events)
+            found.append(
+                Lacking(
+                    table=one,
+                    function=function,
+                    missing=tuple(gone),
+                    off=tuple(off),
+                    is_new=new,
+                )
+            )
+    return found
 
 
 def _refuse_recorded(
@@ -162,48 +265,56 @@ def _refuse_recorded(
 
 _NEW, _OLD = "NEW TABLE AS snaptide_new", "OLD TABLE AS snaptide_old"
 _IMAGES = {
-    "INSERT": f"REFERENCING {_NEW}",
-    "UPDATE": f"REFERENCING {_OLD} {_NEW}",
-    "DELETE": f"REFERENCING {_OLD}",
-    "TRUNCATE": "",
+    "INSERT": f" REFERENCING {_NEW}",
+    "UPDATE": f" REFERENCING {_OLD} {_NEW}",
+    "DELETE": f" REFERENCING {_OLD}",
 }
 
 
-def _create_trigger(
-    connection: Connection, table: QualifiedName, function: str, event: str
-) -> None:
+def creation(table: QualifiedName, function: str, event: str) -> list[sql.Composed]:
+    """The statements that have a function called, whatever the replication role.
+
+    Parameters:
+        event: a kind of statement; or `SUBSCRIBED`, for the row trigger that records
+            writes of a native subscription, and that nothing else fires.
+    """
     name = _trigger_name(function, event)
-    statement = sql.SQL(
-        "CREATE TRIGGER {name} AFTER {event} ON {table} {images}"
-        " FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
-    ).format(
+    create = _CREATE_FOR_ROWS if event == SUBSCRIBED else _CREATE
+    statement = sql.SQL(create).format(
         name=sql.Identifier(name),
         event=sql.SQL(event),
-        images=sql.SQL(_IMAGES[event]),
+        images=sql.SQL(_IMAGES.get(event, "")),
         table=identifier(table),
         function=sql.Identifier(SCHEMA, function),
     )
-    raw(connection).execute(statement)
-    enable_always(connection, table, name)
+    return [statement, enabling(table, name, event)]
 
 
-def _create_row_trigger(
-    connection: Connection, table: QualifiedName, function: str
-) -> None:
-    """Record writes of a native subscription; nothing else fires this trigger."""
-    name = _trigger_name(function, "replica")
-    parts = {
-        "name": sql.Identifier(name),
-        "table": identifier(table),
-        "function": sql.Identifier(SCHEMA, function),
-    }
-    create = sql.SQL(
-        "CREATE TRIGGER {name} AFTER INSERT OR UPDATE OR DELETE ON {table}"
-        " FOR EACH ROW EXECUTE FUNCTION {function}()"
+_CREATE = (
+    "CREATE TRIGGER {name} AFTER {event} ON {table}{images}"
+    " FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
+)
+_CREATE_FOR_ROWS = (
+    "CREATE TRIGGER {name} AFTER INSERT OR UPDATE OR DELETE ON {table}"
+    " FOR EACH ROW EXECUTE FUNCTION {function}()"
+)
+
+
+def enabling(table: QualifiedName, trigger: str, event: str = "") -> sql.Composed:
+    """The statement that lets a trigger fire as it should.
+
+    Parameters:
+        event: `SUBSCRIBED`, if it is for native subscriptions alone.
+    """
+    return sql.SQL("ALTER TABLE {} ENABLE {} TRIGGER {}").format(
+        identifier(table),
+        sql.SQL("REPLICA" if event == SUBSCRIBED else "ALWAYS"),
+        sql.Identifier(trigger),
     )
-    raw(connection).execute(create.format(**parts))
-    enable = sql.SQL("ALTER TABLE {table} ENABLE REPLICA TRIGGER {name}")
-    raw(connection).execute(enable.format(**parts))
+
+
+def _mode(event: str) -> str:
+    return REPLICA if event == SUBSCRIBED else ALWAYS
 
 
 def _trigger_name(function: str, event: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from sites.tables.table import Table
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import ColumnChanged
+from snapshots.errors import ColumnChanged, ColumnGone
 
 #: For each column: its number, type and collation, and how it is generated.
 Columns = Mapping[str, str]
@@ -61,6 +61,22 @@ def displaced(snapshot: Snapshot, columns: Columns) -> list[str]:
     """
     numbered = enumerate(snapshot.columns, 1)
     return [c for n, c in numbered if columns[c].partition(" ")[0] != str(n)]
+
+
+def refuse_displaced(snapshot: Snapshot, base: Table) -> None:
+    """Make sure that the base table has the snapshot's own columns.
+
+    Raises:
+        ColumnGone: other columns have taken the names of some.
+    """
+    others = displaced(snapshot, {c.name: c.state for c in base.columns})
+    if others:
+        raise ColumnGone(
+            f"{base.qualified} now has other columns that are called "
+            f"{', '.join(others)}.",
+            snapshot=snapshot.key,
+            columns=others,
+        )
 
 
 def refuse_generated_otherwise(snapshot: Snapshot, table: Table, base: Table) -> None:

@@ -142,6 +142,8 @@ class Window:
     #: the master keeps notes of rows of the site that it does not have
     lost: bool
     members: tuple[Member, ...]
+    #: tables with a part whose changes the snapshot log does not record
+    unrecorded: tuple[QualifiedName, ...] = ()
 
 
 def read(
@@ -205,6 +207,7 @@ def read(
         marker=marker.seen(row.marker),
         lost=row.lost,
         members=tuple(members),
+        unrecorded=tuple(name for name, log in logs.items() if not log.whole),
     )
 
 
@@ -303,12 +306,15 @@ def _member(
     table, base = describe(master, snapshot.master), describe(site, snapshot.base)
     for one in (table, base):
         _refuse_altered(one, snapshot)
-    _refuse_displaced(base, snapshot)
+    rewrites.refuse_displaced(snapshot, base)
     shared.refuse_other(snapshot, table, base, group.master, schema_version)
     fitting.refuse_lossy(snapshot, table, base)
     rewrites.refuse_generated_otherwise(snapshot, table, base)
     parts = ranges.leaves(master, snapshot.master)
     kept = registered and set(snapshot.master_parts or ()) <= parts.keys()
+    if not all(log is None or log.whole for log in logs.values()):
+        # As long as statements on a part are not recorded, rows may change unseen.
+        parts = {oid: replace(leaf, file=0) for oid, leaf in parts.items()}
     member = Member(
         snapshot=snapshot,
         base=base,
@@ -351,17 +357,6 @@ def _refuse_altered(table: Table, snapshot: Snapshot) -> None:
         )
 
 
-def _refuse_displaced(base: Table, snapshot: Snapshot) -> None:
-    others = rewrites.displaced(snapshot, {c.name: c.state for c in base.columns})
-    if others:
-        raise ColumnGone(
-            f"{base.qualified} now has other columns that are called "
-            f"{', '.join(others)}.",
-            snapshot=snapshot.key,
-            columns=others,
-        )
-
-
 def _method(
     master: Connection,
     group: RefreshGroup,
@@ -382,7 +377,7 @@ def _method(
                     "refreshed fast."
                 )
             return COMPLETE
-        if not (kept and log.reaches):
+        if not (kept and log.whole and log.reaches):
             if asked == "f":
                 raise SnapshotLogTooYoung(
                     f"The snapshot log of {table} does not hold all changes since the "

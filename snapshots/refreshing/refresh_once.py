@@ -14,7 +14,7 @@ from deferred.batches import ledger, lost_rows, reconcile
 from deferred.queues import refresh_coverage
 from deferred.queues.queue import list_queues
 from masters.log import catalog as log_catalog
-from masters.log import registration
+from masters.log import registration, whole
 from masters.numbers import contact
 from sites import faults, traces
 from sites.capture import position
@@ -35,6 +35,7 @@ from snapshots.differences import (
 from snapshots.differences.comparison import Compared, Small
 from snapshots.differences.stage import Stage
 from snapshots.differences.window import FAST, LOAD, Member, Window
+from snapshots.errors import PositionMoved
 from snapshots.keys import Keys
 from snapshots.merging.merge import Merged
 from snapshots.refreshing import enrolment, extra_keys, first_load, former, idle
@@ -91,6 +92,7 @@ def refresh_once(
         _start_spark(master, task)
         task.steps.begin(WINDOW)
         seen = _window(master, site, task, registered)
+        _make_logs_whole(task, seen)
         brought = _link_batches(task, seen, master)
         site.rollback()
         extra_keys.make_room(task.site, seen.members)
@@ -123,6 +125,25 @@ def _window(
     return window.read(
         master, site, task.who, group, task.members, task.methods, registered
     )
+
+
+def _make_logs_whole(task: Task, seen: Window) -> None:
+    """Give parts of the master's tables the triggers of their logs that they lack.
+
+    If users write to a part just now, this refresh compares all rows instead.
+
+    Raises:
+        PositionMoved: they have them now; the refresh begins again.
+        PartUnrecorded: our user may not do that.
+    """
+    if not seen.unrecorded:
+        return
+    # On a foreign table there can be none.
+    with suppress(pg.LockNotAvailable, pg.WrongObjectType):
+        for table in seen.unrecorded:
+            joined = [m.joined for m in seen.members if m.snapshot.master == table]
+            whole.make(task.master, table, joined)
+        raise PositionMoved("A snapshot log lacked triggers, which it has now.")
 
 
 def _link_batches(task: Task, seen: Window, master: Connection) -> Sequence[str]:

@@ -10,15 +10,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
-from sites import names
-from sites.catalog import SCHEMA
+from sites.capture import triggers
 from sites.names import QualifiedName
 from snaptide.doctor import guarded
 from snaptide.doctor.finding import Finding, Severity
-
-_ALWAYS = "A"
-#: How a trigger is enabled that only a native subscription fires.
-_REPLICA = "R"
 
 #: Each table that has such triggers, with all its partitions and inheritance children,
 #: and the triggers that call their function.
@@ -107,7 +102,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
         yield from _not_always(site, recorded)
     enabled = {row.tgname: row.enabled for row in connection.execute(_ORDER)}
     for name in _ORDER_TRIGGERS:
-        if enabled.get(name) != _ALWAYS:
+        if enabled.get(name) != triggers.ALWAYS:
             yield Finding(
                 site=site,
                 severity=Severity.ERROR,
@@ -151,42 +146,22 @@ def _missing(site: str, recorded: _Recorded) -> Iterator[Finding]:
 def _not_always(site: str, recorded: _Recorded) -> Iterator[Finding]:
     for name, how in recorded.triggers.items():
         replica = name.endswith("_replica")
-        if how and how != (_REPLICA if replica else _ALWAYS):
-            wanted = "REPLICA" if replica else "ALWAYS"
+        if how and how != (triggers.REPLICA if replica else triggers.ALWAYS):
             on = "on for native replication alone" if replica else "always on"
             state = "disabled" if how == "D" else f"not {on}"
-            table = _sql(recorded.table)
+            turn_on = triggers.enabling(
+                recorded.table, name, triggers.SUBSCRIBED if replica else ""
+            )
             yield Finding(
                 site=site,
                 severity=Severity.ERROR,
                 subject=str(recorded.table),
                 what=f"Trigger {name} is {state}: {recorded.without}.",
-                todo=f"ALTER TABLE {table} ENABLE {wanted} TRIGGER {name}"
-                + recorded.afterwards(site),
+                todo=turn_on.as_string() + recorded.afterwards(site),
             )
 
 
 def _create(recorded: _Recorded, trigger: str) -> str:
-    event = trigger.rpartition("_")[2]
-    table, function = _sql(recorded.table), names.quoted(recorded.function)
-    if event == "replica":
-        return (
-            f"CREATE TRIGGER {trigger} AFTER INSERT OR UPDATE OR DELETE ON {table}"
-            f" FOR EACH ROW EXECUTE FUNCTION {SCHEMA}.{function}()"
-            f"; ALTER TABLE {table} ENABLE REPLICA TRIGGER {trigger}"
-        )
-    images = {
-        "insert": " REFERENCING NEW TABLE AS snaptide_new",
-        "update": " REFERENCING OLD TABLE AS snaptide_old NEW TABLE AS snaptide_new",
-        "delete": " REFERENCING OLD TABLE AS snaptide_old",
-        "truncate": "",
-    }[event]
-    return (
-        f"CREATE TRIGGER {trigger} AFTER {event.upper()} ON {table}{images}"
-        f" FOR EACH STATEMENT EXECUTE FUNCTION {SCHEMA}.{function}()"
-        f"; ALTER TABLE {table} ENABLE ALWAYS TRIGGER {trigger}"
-    )
-
-
-def _sql(table: QualifiedName) -> str:
-    return f"{names.quoted(table.schema)}.{names.quoted(table.name)}"
+    event = trigger.rpartition("_")[2].upper()
+    made = triggers.creation(recorded.table, recorded.function, event)
+    return "; ".join(one.as_string() for one in made)

@@ -92,8 +92,8 @@ def test_the_policy_can_be_changed_at_any_time(hq, jfk):
         run(jfk, "UPDATE public.t SET v = 'more' WHERE id = 1")
     run(jfk, 'ALTER TABLE public."snap$_t" DISABLE TRIGGER snaptide_frozen_update')
     for state, todo in (
-        ("is disabled", "ENABLE ALWAYS TRIGGER snaptide_frozen_update"),
-        ("lacks", "CREATE TRIGGER snaptide_frozen_update"),
+        ("is disabled", 'ENABLE ALWAYS TRIGGER "snaptide_frozen_update"'),
+        ("lacks", 'CREATE TRIGGER "snaptide_frozen_update"'),
     ):
         (one,) = [f for f in doctor.examine(jfk) if "frozen_update" in f.what]
         assert state in one.what

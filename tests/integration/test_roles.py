@@ -22,6 +22,7 @@ import groups
 import masters
 import snapshots
 import synchronous
+from masters.errors import PartUnrecorded
 from sites import Directory, Site, faults
 from sites.errors import NotAMember
 from sites.tables import roles
@@ -196,6 +197,21 @@ def test_whole_way_of_a_change(world: Directory, as_login: As) -> None:
     assert (purged.transactions, purged.calls) == (1, 3)
     (log,) = masters.purge_snapshot_logs(purger["hq"])
     assert (log.emptied, log.busy) == (1, 0)
+
+
+def test_a_part_that_the_refresher_does_not_own(world: Directory, as_login: As) -> None:
+    run(
+        world["hq"],
+        "CREATE TABLE late (PRIMARY KEY (id)) INHERITS (orders)",
+        f"GRANT SELECT ON late TO {roles.REFRESH}",
+    )
+    jfk = as_login("refresher")["jfk"]
+    with pytest.raises(PartUnrecorded, match="changes of late are recorded") as told:
+        snapshots.refresh(jfk, "g", push_deferred_rpc=False)
+    run(world["hq"], *told.value.message.partition("run: ")[2].split("; "))
+    run(world["hq"], "INSERT INTO late VALUES (7, 7, 'late')")
+    snapshots.refresh(jfk, "g", push_deferred_rpc=False)
+    assert_equal_to_master(world["jfk"])
 
 
 def test_parked_transaction(world: Directory, as_login: As) -> None:

@@ -27,6 +27,7 @@ ALL = frozenset(
         "DDL in the middle",
         "virtual column of a site",
         "statement on a partition",
+        "partition attached without triggers",
         *PEERS,
         "key change",
         "two references to one row",
