@@ -101,7 +101,12 @@ def list_errors(
 
 
 def show_error(
-    site: Site, error_id: int, *, after: int = 0, limit: int | None = None
+    site: Site,
+    error_id: int,
+    *,
+    after: int = 0,
+    limit: int | None = None,
+    now: bool = True,
 ) -> ErrorTransaction:
     """One parked transaction with old and new image of each call, and the master's row.
 
@@ -110,6 +115,7 @@ def show_error(
     Parameters:
         after: only calls with a higher number, for the next page.
         limit: at most so many calls, of rows and of procedures; None is all of them.
+        now: read the rows as they are now; without, no table of users is read.
 
     Raises:
         NoSuchError: it was retried or deleted, or never existed.
@@ -119,7 +125,9 @@ def show_error(
         count = _count(connection, error_id)
         edges = error_dependencies.around(connection, row.origin_id, error_id)
         found, called, last = _page(connection, error_id, after, limit)
-        calls = _with_rows_now(connection, [_call(call) for call in found])
+        calls = tuple(map(_call, found))
+        if now:
+            calls = _with_rows_now(connection, calls)
     return replace(
         _transaction(row),
         call_count=count,
@@ -181,8 +189,10 @@ def delete_errors(
     if error_ids is not None:
         chosen.append(selected(error_transaction, {"id": tuple(error_ids)}))
     with identity.initialised(site) as connection:
-        for error_id in error_ids or ():
-            get(connection, error_id)
+        if error_ids is not None:
+            there = connection.scalars(select(error_transaction.c.id).where(chosen[-1]))
+            for missing in sorted({*error_ids}.difference(there)):
+                get(connection, missing)  # says that it is not there
         grouped = differing.of_a_group(error_transaction.c.id).label("grouped")
         gone = select(error_transaction, grouped).where(and_(*chosen)).order_by("id")
         held = connection.execute(gone.with_for_update(of=error_transaction)).all()

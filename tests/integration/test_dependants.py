@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from sqlalchemy.event import listen
 
 import deferred
 from deferred import Edit
@@ -574,6 +575,21 @@ def test_deleted_error_is_gone_with_all_that_it_had(orders: Directory) -> None:
     assert deferred.delete_errors(hq, origin="jfk") == 1
     for table in ("error_call", "error_footprint"):
         assert run(hq, f"SELECT count(*) FROM snaptide.{table}") == [(0,)]
+
+
+def test_many_are_deleted_with_the_statements_of_a_few(orders: Directory) -> None:
+    hq = orders["hq"]
+    sent: list[int] = []
+    for many in (3, 9):
+        changes = [f"UPDATE orders SET qty = {n} WHERE id = 1" for n in range(many)]
+        push_each(orders, CONFLICT, *changes)
+        numbers = [error[0] for error in parked(hq)]
+        assert len(numbers) > many
+        said: list[object] = []
+        listen(hq.engine, "before_cursor_execute", lambda *a, to=said: to.append(a))
+        assert deferred.delete_errors(hq, numbers) == len(numbers)
+        sent.append(len(said))
+    assert sent[0] == sent[1]
 
 
 def test_errors_are_listed_by_origin_in_their_order(orders: Directory) -> None:

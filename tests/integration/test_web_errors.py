@@ -15,6 +15,7 @@ from deferred.parked import rows_now
 from deferred.parked.rows_now import Place
 from masters import rules
 from sites import Directory, QualifiedName
+from snaptide.web.pages.edits import edits_of
 from tests.console import Browser, console
 from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
@@ -332,6 +333,22 @@ def test_rows_of_now_are_read_with_one_statement_a_table(orders: Directory) -> N
         found = rows_now.read(connection, places)
     assert [found[one]["qty"] for one in places if one in found] == ["10", "20", "30"]
     assert sum("unnest" in one and "orders" in one for one in said) == 1
+
+
+def test_edits_are_found_without_the_rows_of_now(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = park(orders)
+    call = deferred.show_error(orders["hq"], number).calls[0].call_no
+
+    def not_asked(*_: object) -> None:
+        raise AssertionError("the master's rows were read")
+
+    monkeypatch.setattr(rows_now, "read", not_asked)
+    form = {f"value.{call}.qty": "16", f"value.{call}.name": "mine"}
+    assert edits_of(orders["hq"], number, form) == [
+        Edit(call=call, column="qty", value="16")
+    ]
 
 
 def test_those_that_wait_stand_below_in_their_order(

@@ -28,9 +28,8 @@ def edits_of(site: Site, number: int, form: Mapping[str, Any]) -> list[Edit]:
         return []
     first = min(_place(name)[0] for name in named)
     last = max(_place(name)[0] for name in named)
-    error = deferred.show_error(
-        site, number, after=first - 1, limit=max(len(named), last - first + 1)
-    )
+    limit = max(len(named), last - first + 1)
+    error = deferred.show_error(site, number, after=first - 1, limit=limit, now=False)
     by_number = {call.call_no: call for call in error.calls}
     return [edit for name in named for edit in _edit(by_number, form, name)]
 
