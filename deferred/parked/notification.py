@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnresolvedConflict:
+class ParkedConflict:
     """One call of a parked transaction that no rule settled."""
 
     #: the number of the transaction in the master's error queue
@@ -64,7 +64,7 @@ class UnresolvedConflict:
 
 
 #: The return value is ignored.
-Hook = Callable[[UnresolvedConflict], object]
+Hook = Callable[[ParkedConflict], object]
 
 REGISTRY = Registry[Hook]("snaptide.notification", "hook")
 
@@ -111,7 +111,7 @@ def _untold(connection: Connection, sender_id: uuid.UUID) -> Sequence[Row[Any]]:
 
 def _conflicts(
     connection: Connection, master: str, row: Row[Any]
-) -> list[UnresolvedConflict]:
+) -> list[ParkedConflict]:
     calls = connection.execute(
         select(error_call)
         .where(error_call.c.error_id == row.id, error_call.c.conflict.is_not(None))
@@ -124,7 +124,7 @@ def _conflicts(
     }
     shared |= {"error_id": row.id, "master": master}
     return [
-        UnresolvedConflict(
+        ParkedConflict(
             **shared,
             call_no=call.call_no,
             table=str(QualifiedName(call.target_schema, call.target_table)),
@@ -136,7 +136,7 @@ def _conflicts(
         )
         for call in calls
     ] or [
-        UnresolvedConflict(
+        ParkedConflict(
             **shared,
             call_no=None,
             table="",
@@ -161,7 +161,7 @@ def _hooks() -> Iterator[tuple[str, Hook]]:
 
 
 def _tell(
-    name: str, hook: Hook, conflicts: Sequence[UnresolvedConflict], *, until: float
+    name: str, hook: Hook, conflicts: Sequence[ParkedConflict], *, until: float
 ) -> bool:
     """Call a hook for each conflict; return whether it took them all."""
     for one in conflicts:
@@ -176,7 +176,7 @@ def _tell(
     return True
 
 
-def _log(row: Row[Any], master: str, conflicts: Sequence[UnresolvedConflict]) -> None:
+def _log(row: Row[Any], master: str, conflicts: Sequence[ParkedConflict]) -> None:
     if row.tellings:
         return  # logged before; only a hook is called again
     for one in conflicts:

@@ -45,9 +45,24 @@ def choice(kind: type[_Choice], given: _Choice | str, name: str) -> _Choice:
 class Policy:
     """Which side is right, and what becomes of rows that only one side has."""
 
-    reference: Reference
-    extra: Extra
-    missing: Missing
+    reference: Reference = Reference.MASTER
+    extra: Extra = Extra.DELETE
+    missing: Missing = Missing.COPY
+
+    @classmethod
+    def of(
+        cls, *, reference: Reference | str, extra: Extra | str, missing: Missing | str
+    ) -> Policy:
+        """A policy, also in the words of `snaptide rectify`.
+
+        Raises:
+            BadOption: there is no such word.
+        """
+        return cls(
+            reference=choice(Reference, reference, "reference"),
+            extra=choice(Extra, extra, "extra"),
+            missing=choice(Missing, missing, "missing"),
+        )
 
     def takes(self, held: Moments, member: Member, found: Found) -> list[Take]:
         """Whose row both sides are to have, for each row that was found.

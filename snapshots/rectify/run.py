@@ -20,7 +20,7 @@ from snapshots.check.report import Reason
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.keys import Keys
 from snapshots.rectify import mend, planning
-from snapshots.rectify.choose import Policy, choice
+from snapshots.rectify.choose import Policy
 from snapshots.rectify.errors import BadPlan
 from snapshots.rectify.planning import Wanted
 from snapshots.rectify.report import (
@@ -110,11 +110,7 @@ def rectify(
     if plan is not None and rules is not None:
         raise BadOption("plan and rules both decide about rows: give one of them.")
     began, at = time.monotonic(), datetime.now(UTC)
-    policy = Policy(
-        reference=choice(Reference, reference, "reference"),
-        extra=choice(Extra, extra, "extra"),
-        missing=choice(Missing, missing, "missing"),
-    )
+    policy = Policy.of(reference=reference, extra=extra, missing=missing)
     names = [what] if isinstance(what, str) else list(what)
     if plan is not None:
         looked_at = _of_rows(site, [(row.snapshot, row.key, row.take) for row in plan])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ import snapshots
 from sites import Site
 from sites.sessions import activity
 from snapshots import PlannedRow, RectifyReport
+from snapshots.rectify.choose import Policy
 from snaptide.check_words import rectified
 from snaptide.web.action_log import Note, noted
 from snaptide.web.questions import Answer, answer_of
@@ -25,23 +26,6 @@ from snaptide.web.users import User
 
 #: So many are planned or done at once, and so many are kept.
 AT_ONCE, KEPT = 4, 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """Whose rows are right, in the words of `snaptide rectify`."""
-
-    reference: str = "master"
-    extra: str = "delete"
-    missing: str = "copy"
-
-    @property
-    def words(self) -> Iterator[str]:
-        """The options of the command line."""
-        plain = Policy()
-        for name in ("reference", "extra", "missing"):
-            if getattr(self, name) != getattr(plain, name):
-                yield from (f"--{name}", getattr(self, name))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

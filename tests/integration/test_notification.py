@@ -9,14 +9,14 @@ import pytest
 
 import deferred
 from deferred.parked import notification
-from deferred.parked.notification import Hook, UnresolvedConflict
+from deferred.parked.notification import Hook, ParkedConflict
 from sites import Directory, Site
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, run
 from tests.pushing import end_push, start_push
 
-Told = list[UnresolvedConflict]
+Told = list[ParkedConflict]
 
 
 @prepared_once("hq", "jfk")
@@ -43,7 +43,7 @@ def listen(hook: Hook | None = None) -> Told:
     """What a hook is told, before it does what another does."""
     told: Told = []
 
-    def listening(conflict: UnresolvedConflict) -> None:
+    def listening(conflict: ParkedConflict) -> None:
         told.append(conflict)
         if hook is not None:
             hook(conflict)
@@ -80,7 +80,7 @@ def test_hook_is_called_for_each_conflict_after_the_commit(
 
 
 def test_hook_that_raises_is_asked_again_some_times(orders: Directory) -> None:
-    def broken(_: UnresolvedConflict) -> None:
+    def broken(_: ParkedConflict) -> None:
         raise ConnectionError("no mail today")
 
     told = listen(broken)

@@ -215,7 +215,9 @@ def test_a_viewer_looks_and_does_nothing(made: Console, path: str) -> None:
 def test_what_cannot_be_done_is_said(
     apart: Directory, browser: Browser, path: str
 ) -> None:
-    assert "SNP-" in planned(browser, path, reference="both")
+    refused = browser.send(f"{path}/plan", {"reference": "both"})
+    assert refused.status_code == 400
+    assert "SNP-343" in refused.text
     page = planned(browser, path, reference="newest")
     assert "track_commit_timestamp" in page
     other = "/sites/jfk/checks/77/repair"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import wait
+from itertools import chain
 from typing import Any
 
 from snapshots import Extra, Missing, PlannedRow, Reference, SnapshotRectified, Take
+from snapshots.rectify.choose import Policy
 from snaptide.check_words import differ_still, rectified, values
 from snaptide.web.listed import listed, start_of
 from snaptide.web.page import Action, Page, Shown
 from snaptide.web.pages.check import saved
 from snaptide.web.questions import PATIENCE
-from snaptide.web.repairs import Policy, Repair
+from snaptide.web.repairs import Repair
 from snaptide.web.visit import Visit, command, polled
 
 #: Bytes for what is planned of snapshots, what is left, and the rows.
@@ -56,7 +58,7 @@ def plan(visit: Visit) -> str:
     """Have a plan made; nothing is written."""
     given = {name: visit.sent(name) or getattr(Policy(), name) for name in CHOICES}
     repairs = visit.console.repairs
-    repairs.plan(visit.site, visit.number("id"), Policy(**given))
+    repairs.plan(visit.site, visit.number("id"), Policy.of(**given))
     return _page(visit)
 
 
@@ -114,7 +116,12 @@ def _of_row(row: PlannedRow) -> Iterable[object]:
 
 
 def _command(visit: Visit, policy: Policy) -> str:
-    return command("rectify", visit.site.name, visit.number("id"), *policy.words)
+    words = (
+        (f"--{name}", getattr(policy, name).value)
+        for name in CHOICES
+        if getattr(policy, name) != getattr(Policy(), name)
+    )
+    return command("rectify", visit.site.name, visit.number("id"), *chain(*words))
 
 
 def _page(visit: Visit) -> str:
