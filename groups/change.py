@@ -20,6 +20,7 @@ from groups.unfinished import end_prepared, finish
 from sites import QualifiedName, Site
 from sites.sessions import identity
 from sites.tables import locks
+from sites.words import counted, does
 
 #: The open connections to the masters that take part.
 Connections = Mapping[str, Connection]
@@ -118,7 +119,8 @@ def refuse_busy(
         for (what, to), waiting in waiting_calls(connection, tables).items():
             if of in (None, master, to) and to != besides:
                 raise GroupBusy(
-                    f"{waiting} calls of {what} wait at {master} for {to}.",
+                    f"{counted(waiting, 'call')} of {what} {does(waiting, 'wait')} at "
+                    f"{master} for {to}.",
                     master=master,
                     destination=to,
                     calls=waiting,
@@ -166,8 +168,8 @@ def refuse_parked(
             parked = error_queue.of_table(connection, table)
             if parked:
                 raise GroupBusy(
-                    f"{parked} transactions that may change {table} wait in the error"
-                    f" queue of {master}.",
+                    f"{counted(parked, 'transaction')} that may change {table} "
+                    f"{does(parked, 'wait')} in the error queue of {master}.",
                     master=master,
                     transactions=parked,
                 )

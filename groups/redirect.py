@@ -37,6 +37,7 @@ from groups.queued import transactions
 from groups.table_queue import note_forgotten
 from sites.sessions.identity import Identity
 from sites.transfer import transport
+from sites.words import counted, does
 
 #: The batch number of transactions that reached a destination by another way; it is
 #: below the numbers of its own batches.
@@ -93,8 +94,9 @@ def refuse_shared(connection: Connection, queues: Sequence[Queue], to: str) -> N
         number = connection.scalar(select(func.count(half.distinct())).where(*shared))
         if number:
             raise BothDestinations(
-                f"{number} transactions changed {one.target} through {one.snapshot} and"
-                f" {other.snapshot}, and {to} may get their halves by two ways.",
+                f"{counted(number, 'transaction')} changed {one.target} through "
+                f"{one.snapshot} and {other.snapshot}, and {to} may get their halves "
+                "by two ways.",
                 destination=to,
                 transactions=number,
             )
@@ -235,7 +237,8 @@ def _refuse_split(
     )
     if split:
         raise BothDestinations(
-            f"{split} transactions have reached {to}, and are still queued for it "
+            f"{counted(split, 'transaction', 'have')} reached {to}, and "
+            f"{does(split, 'are')} still queued for it "
             f"because of other snapshots: push to {to} first.",
             destination=to,
             transactions=split,
@@ -297,7 +300,8 @@ def _left(
     )
     if tangled:
         raise BothDestinations(
-            f"{tangled} transactions have been sent to {to} for other snapshots.",
+            f"{counted(tangled, 'transaction', 'have')} been sent "
+            f"to {to} for other snapshots.",
             destination=to,
             transactions=tangled,
         )

@@ -31,6 +31,7 @@ from masters.log import registration
 from sites import Site, faults
 from sites.errors import SiteUnreachable, SnaptideError
 from sites.sessions import identity
+from sites.words import counted
 from snapshots.definitions import parents, refresh_group
 from snapshots.refreshing import former
 from snapshots.refreshing.refresh import refresh
@@ -199,8 +200,8 @@ def _parked(given: Switch) -> str | None:
                 count = error_queue.of_table(connection, table)
                 if count:
                     return (
-                        f"{count} transactions are parked at {name} that may change"
-                        f" {table}"
+                        f"{counted(count, 'transaction', 'are')} parked at {name} "
+                        f"that may change {table}"
                     )
     return None
 

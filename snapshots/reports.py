@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from deferred import PushReport
+from sites.words import counted, does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,13 +133,14 @@ class SnapshotReport:
 
         As "412 rows left because customer 7 changed; 3 stay: 2 pending, 1 locked".
         """
-        said = f"{self.left:,} rows left" if self.left or self.staying else ""
+        said = counted(self.left, "row") + " left" if self.left or self.staying else ""
         said += reasons(self.because) if said else ""
         if self.staying:
             held = ", ".join(f"{rows:,} {by}" for by, rows in self.staying.items())
-            said += f"; {sum(self.staying.values()):,} stay: {held}"
+            staying = sum(self.staying.values())
+            said += f"; {staying:,} {does(staying, 'stay')}: {held}"
         if self.withdrawn:
-            said += f"; {self.withdrawn:,} transactions were withdrawn"
+            said += f"; {counted(self.withdrawn, 'transaction', 'were')} withdrawn"
         return said
 
 

@@ -15,6 +15,7 @@ from deferred.schedules import EVERYTHING
 from deferred.tasks import RETRYING
 from sites import Site, configured
 from sites.sessions import activity
+from sites.words import counted
 from snapshots.check.alone import alone
 from snapshots.check.errors import CheckRunning, NotAllCompared, RowsDiffer
 from snapshots.check.report import CheckReport
@@ -86,11 +87,10 @@ def _check(home: Site, subject: str, options: Mapping[str, Any]) -> None:
         )
         log.log(
             logging.WARNING if report.unproven else logging.INFO,
-            "check %s %s: %s rows differ, %s of them unexplained, %s cannot be told, "
-            "in %.1f s.",
+            "check %s %s: %s, %s of them unexplained, %s cannot be told, in %.1f s.",
             home.name,
             subject,
-            f"{report.differing:,}",
+            counted(report.differing, "row", "differ"),
             f"{report.unexplained:,}",
             f"{report.unproven:,}",
             report.seconds,
@@ -115,7 +115,8 @@ def _judge(home: Site, report: CheckReport) -> None:
     """
     if report.unexplained:
         raise RowsDiffer(
-            f"{report.unexplained:,} rows differ without a reason: check {report.run}.",
+            f"{counted(report.unexplained, 'row', 'differ')} without a reason: "
+            f"check {report.run}.",
             site=home.name,
             run=report.run,
         )

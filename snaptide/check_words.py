@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from sites.words import counted
 from snapshots.check.listed import cut
 from snapshots.check.report import Reason
 
@@ -39,10 +40,10 @@ def said_of(report: CheckReport) -> str:
     """The outcome of a check in one sentence."""
     away = f" Not compared: {', '.join(report.away)}." if report.away else ""
     if report.unexplained:
-        return f"{report.unexplained:,} rows differ without a reason.{away}"
+        return f"{counted(report.unexplained, 'row', 'differ')} without a reason.{away}"
     if report.unproven:
-        said = "rows differ and cannot be told: refresh first."
-        return f"{report.unproven:,} {said}{away}"
+        said = counted(report.unproven, "row", "differ")
+        return f"{said} and cannot be told: refresh first.{away}"
     equal = all(one.equal for one in report.snapshots)
     return ("Equal." if equal else "All differences are explained.") + away
 
@@ -61,13 +62,14 @@ def rectified(
         todo: what to do where differences cannot be told.
     """
     if report.dry_run:
-        return f"{report.to_mend:,} rows would be mended."
+        return f"{counted(report.to_mend, 'row')} would be mended."
     if report.unexplained:
         again = "run the command again"
-        return f"{report.unexplained:,} rows still differ without a reason: {again}."
+        still = counted(report.unexplained, "row", "differ")
+        return f"{still} without a reason still: {again}."
     if report.unproven:
-        return f"{report.unproven:,} rows differ and cannot be told{todo}."
-    return f"{report.mended:,} rows mended."
+        return f"{counted(report.unproven, 'row', 'differ')} and cannot be told{todo}."
+    return f"{counted(report.mended, 'row')} mended."
 
 
 def differ_still(one: SnapshotRectified | TableRectified) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from sites.words import counted
 from snaptide.status import SiteStatus
 from snaptide.units import duration
 
@@ -49,7 +50,7 @@ def _of(status: SiteStatus, limits: Limits) -> Iterator[Breach]:
     yield from _queues(status, limits)
     yield from _groups(status, limits)
     if limits.parked is not None and status.parked > limits.parked:
-        what = f"{status.parked:,} transactions are parked."
+        what = counted(status.parked, "transaction", "are") + " parked."
         yield Breach(site=status.site, kind="parked", subject="", what=what)
     for one in status.schedules:
         if not one.disabled and _over(one.overdue, limits.overdue):
@@ -67,7 +68,7 @@ def _queues(status: SiteStatus, limits: Limits) -> Iterator[Breach]:
                 site=status.site, kind="lag", subject=one.destination, what=what
             )
         if limits.queue is not None and one.transactions > limits.queue:
-            what = f"{one.transactions:,} transactions wait."
+            what = counted(one.transactions, "transaction", "wait") + "."
             yield Breach(
                 site=status.site, kind="queue", subject=one.destination, what=what
             )

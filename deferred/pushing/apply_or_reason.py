@@ -28,6 +28,7 @@ from masters.errors import InvalidNetChange
 from masters.rules import table_rules
 from sites import QualifiedName
 from sites.errors import NoFreeValue, RowCountMismatch, ValueDoesNotFit
+from sites.words import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +215,7 @@ def _failure(connection: Connection, steps: Steps, error: DBAPIError) -> ParkRea
 def _summary(outcome: Outcome) -> str:
     reasons = list(dict.fromkeys(outcome.unresolved.values()))
     rest = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-    return f"{len(outcome.unresolved)} row(s) in conflict: {reasons[0]}{rest}"
+    return f"{counted(len(outcome.unresolved), 'row')} in conflict: {reasons[0]}{rest}"
 
 
 def _waits(waits_for: tuple[int, ...]) -> str:

@@ -38,6 +38,7 @@ from sites.sessions import contacts, identity, outdated
 from sites.sessions.peers import Look
 from sites.sessions.prepared import as_json
 from sites.sessions.site import autocommit
+from sites.words import counted, does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +203,8 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
     if run.too_many_errors:
         parked = run.parked + len(run.error_ids)
         raise TooManyErrors(
-            f"{parked} transactions of {site.name} are parked at {name}.",
+            f"{counted(parked, 'transaction')} of {site.name} "
+            f"{does(parked, 'are')} parked at {name}.",
             transactions=parked,
             destination=name,
             action=ErrorAction.QUIET_SERVER.value,

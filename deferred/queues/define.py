@@ -29,6 +29,7 @@ from sites.tables import locks, wide
 from sites.tables.table import Column, Table
 from sites.transfer.types import NativeType, Xid8
 from sites.transfer.values import unsized
+from sites.words import counted, does
 
 
 def create_queue(
@@ -123,7 +124,8 @@ def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) ->
     waiting = undelivered_calls(connection, found)
     if waiting and not force:
         raise QueueNotEmpty(
-            f"{waiting} calls of snapshot {snapshot} are not delivered yet.",
+            f"{counted(waiting, 'call')} of snapshot {snapshot} "
+            f"{does(waiting, 'are')} not delivered yet.",
             snapshot=snapshot,
             calls=waiting,
         )

@@ -17,6 +17,7 @@ from groups.check import queued
 from groups.check.moments import Held, Moment
 from groups.relay.ledger import EACH, HAS_COME, NOTED
 from sites import QualifiedName
+from sites.words import counted, does
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ def brought(held: Held) -> Iterator[str]:
                 )
                 if count:
                     yield (
-                        f"{away} is away, and has brought {count} transactions to "
-                        f"{one.name} that have not come to {other.name}"
+                        f"{away} is away, and has brought "
+                        f"{counted(count, 'transaction')} to {one.name} that "
+                        f"{does(count, 'have')} not come to {other.name}"
                     )
 
 

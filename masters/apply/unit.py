@@ -34,6 +34,7 @@ from sites.progress import RowsDone
 from sites.sessions import memory
 from sites.sessions.prepared import planned_once
 from sites.tables import instead
+from sites.words import counted, does
 from sites.writing import same_columns, triggered, write
 from sites.writing.row_by_row import write_rows
 from sites.writing.staged import Staged
@@ -319,7 +320,8 @@ def _refuse_invalid(unit: ApplyUnit) -> None:
     for staged, count in zip(unit.staged, unit.counts, strict=True):
         if count.get("X"):
             raise InvalidNetChange(
-                f"{count['X']} rows of {staged.table.qualified} have changes that do "
-                "not follow from one another.",
+                f"{counted(count['X'], 'row')} of {staged.table.qualified} "
+                f"{does(count['X'], 'have')} changes that do not follow from one "
+                "another.",
                 table=str(staged.table.qualified),
             )

@@ -14,6 +14,7 @@ from sites.errors import RowCountMismatch
 from sites.progress import RowsDone
 from sites.sessions.prepared import Prepared
 from sites.tables.table import Table
+from sites.words import counted, does
 from sites.writing.staged import Staged, selected
 
 #: The most rows that one statement writes if the caller wants to see progress.
@@ -63,7 +64,8 @@ class Counted:
         if touched != expected:
             raise RowCountMismatch(
                 f"{build.__name__.capitalize()} on {staged.table.qualified} changed "
-                f"{touched} rows, but {expected} were compared.",
+                f"{counted(touched, 'row')}, but {expected:,} {does(expected, 'were')} "
+                "compared.",
                 table=str(staged.table.qualified),
             )
 

@@ -12,6 +12,7 @@ from sites.errors import SiteUnreachable, StillNeeded
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables import ddl, locks, views
+from sites.words import counted, does
 from snapshots import catalog
 from snapshots.creating import base_table
 from snapshots.definitions import refresh_group, snapshot
@@ -103,7 +104,8 @@ def _refuse_undelivered(connection: Connection, found: Snapshot) -> None:
 def _refuse_kept(connection: Connection, found: Snapshot) -> None:
     if rows := kept.count(connection, found.key):
         raise RowsKept(
-            f"{rows:,} rows that left snapshot {found.key} are kept here.",
+            f"{counted(rows, 'row')} that left snapshot {found.key} "
+            f"{does(rows, 'are')} kept here.",
             snapshot=found.key,
             rows=rows,
         )

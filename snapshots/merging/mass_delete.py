@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, func, literal, select
 
 from deferred.options import RefreshOptions
+from sites.words import counted
 from snapshots.differences.window import Window
 from snapshots.errors import MassDelete, MassLeave
 from snapshots.merging import held_back, work
@@ -53,10 +54,12 @@ def _refuse(changes: Work, deleted: int, leaving: int, rows: int, most: float) -
     facts = {"snapshot": name, "deletes": deleted, "leaving": leaving, "rows": rows}
     if leaving > most * rows:
         raise MassLeave(
-            f"{leaving:,} of {rows:,} rows of {name} would leave it{because}.", **facts
+            f"{leaving:,} of {counted(rows, 'row')} of {name} would leave it{because}.",
+            **facts,
         )
-    also = f", and {leaving:,} rows would leave it{because}" if leaving else ""
+    also = f", and {counted(leaving, 'row')} would leave it{because}" if leaving else ""
     raise MassDelete(
-        f"The refresh would delete {deleted:,} of {rows:,} rows of {name}{also}.",
+        f"The refresh would delete {deleted:,} of {counted(rows, 'row')} of "
+        f"{name}{also}.",
         **facts,
     )

@@ -15,6 +15,7 @@ from sites.names import QualifiedName
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Look
 from sites.sessions.site import Site
+from sites.words import counted
 from snapshots.definitions import parents, refresh_group, snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
@@ -94,7 +95,8 @@ def refuse_errors(task: Task) -> None:
         parked = error_queue.parked(connection, task.who.site_id, tables)
     if parked:
         raise ErrorsAtMaster(
-            f"The error queue of {task.master.name} holds {parked} transactions of "
+            f"The error queue of {task.master.name} holds "
+            f"{counted(parked, 'transaction')} of "
             f"{task.site.name}.",
             transactions=parked,
         )

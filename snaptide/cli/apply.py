@@ -9,6 +9,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
+from sites.words import counted
 from snaptide.cli.arguments import Json
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import console, show
@@ -113,7 +114,7 @@ def _end_with(done: Applied) -> None:
 def said(done: Applied) -> str:
     """How many steps were done, in words."""
     count = len(done.steps)
-    return f"{count} step{'' if count == 1 else 's'} done" if count else "nothing to do"
+    return f"{counted(count, 'step')} done" if count else "nothing to do"
 
 
 def print_step(step: Step) -> None:

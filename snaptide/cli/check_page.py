@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from sites.words import counted
 from snapshots.check.listed import cut
 from snapshots.check.report import Reason
 from snaptide.check_words import MEANING, not_carried, said_of
@@ -116,7 +117,7 @@ def _snapshot(body: Element, one: SnapshotCheck) -> None:
     _table(body, ("kind", "reason", "rows"), counts)
     total = sum(count.rows for count in one.counts)
     if len(one.differences) < total:
-        _text(body, "p", f"{len(one.differences):,} of these {total:,} rows:")
+        _text(body, "p", f"{len(one.differences):,} of {counted(total, 'row')}:")
     _differences(body, one.differences)
 
 
@@ -128,8 +129,8 @@ def _proven(one: SnapshotCheck) -> str:
     if not one.unexplained:
         return "Proven: what differs has a reason, and all other rows are the same."
     return (
-        f"Proven: {one.unexplained:,} rows differ that no work under way explains. "
-        "All rows that are not counted below are the same."
+        f"Proven: {counted(one.unexplained, 'row', 'differ')} that no work under way "
+        "explains. All rows that are not counted below are the same."
     )
 
 

@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.table import Table
 
 import groups
+from sites.words import counted
 from snaptide.check_words import values
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.check import Columns, divided
@@ -123,9 +124,9 @@ def _having(masters: Mapping[str, str | None], letter: str | None) -> str:
 
 def _said(report: GroupCheckReport) -> str:
     if report.unexplained:
-        return f"{report.unexplained:,} rows differ without a reason."
+        return f"{counted(report.unexplained, 'row', 'differ')} without a reason."
     if report.unproven:
-        return f"{report.unproven:,} rows differ and cannot be told."
+        return f"{counted(report.unproven, 'row', 'differ')} and cannot be told."
     if len(report.masters) < 2:
         return "No two masters could be compared."
     return "Equal." if report.equal else "All differences are explained."

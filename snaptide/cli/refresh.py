@@ -9,6 +9,7 @@ from rich.console import Group
 
 import snapshots
 from deferred.options import RefreshOptions
+from sites.words import counted
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.options import takes
@@ -77,7 +78,7 @@ def _shown(report: RefreshReport) -> Group:
     lines = [f"{report.group} shows its master as it was {report.seconds:.1f} s ago."]
     if report.pushed is not None:
         lines.append(
-            f"Pushed before: {report.pushed.transactions} transactions, "
+            f"Pushed before: {counted(report.pushed.transactions, 'transaction')}, "
             f"{report.pushed.errors} parked."
         )
     lines += [f"{one.name}: {said}" for one in report.snapshots if (said := one.moves)]

@@ -9,6 +9,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
+from sites.words import counted
 from snaptide.cli.apply import print_step
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.failures import ExitCode
@@ -18,7 +19,6 @@ from snaptide.cli.program import Program
 from snaptide.cli.site import app
 from snaptide.plan import Retired
 from snaptide.plan import retire as take_out
-from snaptide.plan.retire import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from sqlalchemy import Connection, func, select, text
 
 from deferred.catalog import delivery
+from sites.words import counted, does
 from snaptide.doctor.finding import Finding, Severity
 
 #: Smaller tables, in bytes, are not worth a finding.
@@ -60,8 +61,8 @@ def check(
                 site=site,
                 severity=Severity.WARNING,
                 subject=row.name,
-                what=f"It takes {row.bytes / 1024**2:,.0f} MB for {row.live:,} rows "
-                f"({row.dead:,} dead rows).",
+                what=f"It takes {row.bytes / 1024**2:,.0f} MB for "
+                f"{counted(row.live, 'row')} ({counted(row.dead, 'dead row')}).",
                 todo=f"VACUUM {row.name}; make sure that no old transaction or "
                 f"replication slot prevents it. VACUUM FULL {row.name} frees the "
                 "space, but blocks all sessions meanwhile.",
@@ -76,8 +77,8 @@ def _unpurged(connection: Connection, site: str, age: timedelta) -> Iterator[Fin
             site=site,
             severity=Severity.WARNING,
             subject="queue",
-            what=f"{count:,} transactions were delivered more than {age.days} days ago "
-            "and have not been purged.",
+            what=f"{counted(count, 'transaction', 'were')} delivered more than "
+            f"{age.days} days ago and {does(count, 'have')} not been purged.",
             todo=f"Refresh the site's groups, then run: snaptide purge {site}; to do "
             f"this daily: snaptide schedule set {site} purge --every 1d",
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection
 
+from sites.words import counted, does
 from snapshots.check import saved
 from snapshots.definitions import snapshot
 from snaptide.doctor.finding import Finding, Severity
@@ -46,7 +47,7 @@ def _checked(site: str, key: str, found: saved.LastCheck) -> Finding:
         site=site,
         severity=Severity.ERROR,
         subject=key,
-        what=f"{last} and found {found.unexplained:,} rows that differ without a "
-        "reason.",
+        what=f"{last} and found {counted(found.unexplained, 'row')} that "
+        f"{does(found.unexplained, 'differ')} without a reason.",
         todo=f"snaptide check show {site} {found.run}",
     )

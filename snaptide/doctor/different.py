@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from groups.differences import differences
 from sites import Site
+from sites.words import counted
 from snaptide.doctor.finding import Finding, warning
 
 
@@ -34,8 +35,9 @@ def check(site: Site, *, tables: bool) -> Iterator[Finding]:
                 todo = f"Let a master that lacks rows join again. What differs: {shown}"
         else:
             what = (
-                f"{one.rows} rows are not the same at all masters of {one.group}, or "
-                f"one does not answer; the first is {one.key}: {one.why}."
+                f"{counted(one.rows, 'row', 'are')} not the same at all masters of "
+                f"{one.group}, or one does not answer; the first is {one.key}: "
+                f"{one.why}."
             )
             todo = (
                 "Correct them at one master; the others then get the same rows. What "

@@ -14,6 +14,7 @@ from deferred.queues.destination_state import State
 from deferred.runs import GRACE
 from groups.relay import holds
 from groups.relay.holds import QuietGroup
+from sites.words import counted, does
 from snaptide.doctor.finding import Finding, warning
 from snaptide.reading import Reading
 
@@ -140,10 +141,7 @@ def _quiet(found: Reading, site: str) -> Iterator[Finding]:
 
 
 def _parked(found: Reading, site: str) -> Iterator[Finding]:
-    for withdrawn, what in (
-        (False, "could not be applied"),
-        (True, "of this site were withdrawn, because their rows left a snapshot,"),
-    ):
+    for withdrawn in (False, True):
         count = sum(
             one.transactions
             for one in found.parked
@@ -153,9 +151,20 @@ def _parked(found: Reading, site: str) -> Iterator[Finding]:
             yield warning(
                 site,
                 "error queue",
-                f"{count} transactions {what} and wait for a decision.",
+                _why_parked(count, withdrawn=withdrawn),
                 f"snaptide errors list {site}",
             )
+
+
+def _why_parked(count: int, *, withdrawn: bool) -> str:
+    said, wait = counted(count, "transaction"), does(count, "wait")
+    if not withdrawn:
+        return f"{said} could not be applied and {wait} for a decision."
+    whose = "its" if count == 1 else "their"
+    return (
+        f"{said} of this site {does(count, 'were')} withdrawn, because {whose} rows "
+        f"left a snapshot, and {wait} for a decision."
+    )
 
 
 def _at(moment: datetime) -> str:

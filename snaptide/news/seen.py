@@ -11,6 +11,7 @@ from deferred.queues.backlog import Backlog
 from groups.differences import differences
 from sites import Site
 from sites.errors import SiteNotInitialised, SiteUnreachable
+from sites.words import counted
 from snaptide.status import ScheduleStatus, status_of
 
 #: So many parked transactions of a site are told one by one; then how many more.
@@ -139,7 +140,8 @@ def _checks(site: Site) -> Iterator[tuple[str, News]]:
                     site=site.name,
                     kind="check",
                     subject=str(one.run),
-                    what=f"{one.unexplained:,} rows differ without a reason.",
+                    what=counted(one.unexplained, "row", "differ")
+                    + " without a reason.",
                     todo=f"snaptide check show {site.name} {one.run}",
                 ),
             )
@@ -149,7 +151,7 @@ def _checks(site: Site) -> Iterator[tuple[str, News]]:
 def _differing(site: Site) -> Iterator[tuple[str, News]]:
     """What a master of a group has listed after a decision; no other one is asked."""
     for one in differences(site, compare=False):
-        some = "Rows" if one.rows is None else f"{one.rows:,} rows"
+        some = "Rows" if one.rows is None else counted(one.rows, "row")
         # More rows for the same reason are the same news until none is listed.
         yield (
             f"differing {one.group} {one.table} {one.why}",

@@ -14,6 +14,7 @@ import synchronous
 from masters.catalog import registered_snapshot
 from sites import Site, SnaptideError, faults
 from sites.errors import SiteNotInitialised, SiteUnreachable
+from sites.words import counted
 from snaptide import revisions
 from snaptide.plan.around_steps import RemoveSchedule
 from snaptide.plan.errors import StillInUse, WouldBeLost
@@ -161,11 +162,6 @@ def _left(site: Site, found: Found) -> Iterator[str]:
         kept, name = member.described.kept, member.described.name
         if kept:
             yield f"{counted(kept, 'row')} that left {name} and are kept"
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things, in words."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _forgotten(site: Site) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:

@@ -17,6 +17,7 @@ from masters.errors import SnapshotLogExists
 from masters.rules import rulebook
 from sites import Directory, QualifiedName
 from sites.tables import type_statements
+from sites.words import counted
 from snapshots import Condition, Leaving
 from snaptide.plan.step import Outcome, Step, column_named, command_line
 from snaptide_imports import lazily
@@ -279,15 +280,15 @@ class RefreshGroup(Step):
             directory[self.site], self.group, allow_mass_delete=self.allow_mass_delete
         )
         found = [
-            f"{one.name}: the site refuses {count} rows: {why}"
+            f"{one.name}: the site refuses {counted(count, 'row')}: {why}"
             for one in report.snapshots
             for why, count in one.refused.items()
         ]
         if report.pushed is not None and report.pushed.errors:
             master = report.pushed.destination
             found.append(
-                f"{report.pushed.errors} transactions were parked at {master} (snaptide"
-                f" errors list {master})"
+                f"{counted(report.pushed.errors, 'transaction', 'were')} parked at "
+                f"{master} (snaptide errors list {master})"
             )
         moves = {one.name: one for one in report.snapshots if one.moves}
         found += [f"{n}: {one.moves}" for n, one in moves.items() if one.withdrawn]

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import escape
 from starlette.responses import HTMLResponse
 
+from sites.words import counted, does
 from snaptide.units import duration, size
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ def _templates() -> Environment:
         "within": within,
         "duration": duration,
         "size": size,
+        "counted": counted,
+        "does": does,
         "in_path": lambda text: quote(str(text), safe=""),
     }
     made.globals["age"] = age

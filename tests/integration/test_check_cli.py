@@ -39,7 +39,7 @@ def test_it_says_what_differs_and_ends_with_it(snaptide: Snaptide, jfk: Site) ->
     assert done.exit_code == 1
     assert "note: n2" in done.stdout
     assert "note: [bold]x" in done.stdout
-    assert "1 rows differ without a reason." in done.stdout
+    assert "1 row differs without a reason." in done.stdout
     assert snaptide("check", "jfk", "--where", "id <> 2").exit_code == 0
     assert snaptide("check", "jfk", "--columns", "id").exit_code == 0
     done = snaptide("check", "jfk", "--json", "--max", "1")

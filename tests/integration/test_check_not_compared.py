@@ -85,7 +85,7 @@ def test_the_others_are_checked_if_a_master_is_away(
         as_refresh(jfk, 'DELETE FROM public."snap$_t" WHERE id = 1')
         done = CliRunner().invoke(app, ["--config", config, "check", "jfk"])
         assert done.exit_code == 1
-        assert "1 rows differ without a reason. Not compared: u." in done.stdout
+        assert "1 row differs without a reason. Not compared: u." in done.stdout
 
 
 def test_nothing_can_be_compared_if_all_masters_are_away(sites: Directory) -> None:

@@ -197,7 +197,7 @@ def test_what_is_refused(two: Directory) -> None:
         with pytest.raises(CannotReplicate, match="is a table of Snaptide"):
             groups.add_table(two["hq"], "other", table)
     run(two["hq"], ROW)
-    with pytest.raises(GroupBusy, match="1 calls of orders wait at hq for lax"):
+    with pytest.raises(GroupBusy, match="1 call of orders waits at hq for lax"):
         groups.remove_master(two["hq"], GROUP, "lax")
 
 
@@ -253,7 +253,7 @@ def test_what_is_parked_is_on_its_way(two: Directory) -> None:
         lambda: groups.remove_master(two["hq"], GROUP, "lax"),
         lambda: groups.drop_group(two["hq"], GROUP),
     ):
-        with pytest.raises(GroupBusy, match=r"1 transactions .* error queue of"):
+        with pytest.raises(GroupBusy, match=r"1 transaction .* error queue of"):
             refused()
     groups.drop_group(two["hq"], GROUP, force=True)
 

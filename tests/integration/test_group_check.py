@@ -209,9 +209,7 @@ def test_what_only_one_master_got_from_one_that_is_away(sites: Directory) -> Non
         assert found(report) == {("missing", "cannot be told"): 1}
         [row] = report.tables[0].differences
         assert row.detail is not None
-        assert row.detail.startswith(
-            "bos is away, and has brought 1 transactions to hq"
-        )
+        assert row.detail.startswith("bos is away, and has brought 1 transaction to hq")
     deferred.push(sites["bos"], "lax")
     unseen(sites["lax"], "DELETE FROM orders WHERE id = 8")
     with without(sites, "bos") as left:

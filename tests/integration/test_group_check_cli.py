@@ -45,7 +45,7 @@ def test_it_says_what_differs_and_ends_with_it(
     assert done.exit_code == 1
     assert "hq, lax: name: n2" in done.stdout
     assert "bos: name: [bold]x" in done.stdout
-    assert "1 rows differ without a reason." in done.stdout
+    assert "1 row differs without a reason." in done.stdout
     assert check("--where", "id <> 2").exit_code == 0
     assert check("orders", "--columns", "qty, price").exit_code == 0
     [orders, _] = json.loads(check("--json", "--max", "1").stdout)["tables"]

@@ -53,7 +53,7 @@ def test_rows_are_listed_until_they_are_equal(
         [report] = deferred.retry_errors(lax, [parked.id], edits=edits)
         assert report.applied, report.reason
     [what] = told(lax)
-    assert "1 rows are not the same at all masters of sales" in what
+    assert "1 row is not the same at all masters of sales" in what
     assert "the first is id=1" in what
     assert f"of hq was {how}" in what
     assert told(three["hq"]) == []

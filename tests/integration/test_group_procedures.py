@@ -223,7 +223,7 @@ def test_no_master_joins_while_a_call_is_parked(half_run: Directory) -> None:
     """The copy would lack what it does, and no master sends that on."""
     hq, lax, bos = (half_run[name] for name in ("hq", "lax", "bos"))
     run(bos, f"CREATE TABLE orders ({ORDERS})")
-    with pytest.raises(GroupBusy, match="1 transactions that may change orders wait"):
+    with pytest.raises(GroupBusy, match="1 transaction that may change orders waits"):
         groups.join_master(hq, GROUP, "bos", source="lax")
     deferred.allow_procedure(lax, "more")
     assert [one.applied for one in deferred.retry_errors(lax)] == [True]
@@ -235,7 +235,7 @@ def test_masters_are_not_level_while_a_call_is_parked(half_run: Directory) -> No
     """The new master has what it did in no log that the snapshot reads."""
     jfk = half_run["jfk"]
     report = groups.switch_master(jfk, "orders", to="hq")
-    assert report.why == "1 transactions are parked at lax that may change orders"
+    assert report.why == "1 transaction is parked at lax that may change orders"
     snapshots.refresh(jfk, "orders")
     assert rows(jfk)[0][2] == rows(half_run["hq"])[0][2] == 11
 

@@ -99,7 +99,7 @@ def test_procedure_that_is_called_is_on_its_way(three: Directory) -> None:
     deferred.allow_procedure(lax, "book")
     with hq.begin() as connection:
         deferred.call(connection, "book")
-    with pytest.raises(GroupBusy, match="1 calls of procedures wait at hq for lax"):
+    with pytest.raises(GroupBusy, match="1 call of procedures waits at hq for lax"):
         groups.set_paths(hq, GROUP, groups.full_mesh)
     assert groups.suspend(hq, GROUP).pushed == 3
     assert [row[0] for row in assert_masters_equal(three, "hq", "lax", "bos")] == [7]

@@ -226,7 +226,7 @@ def test_a_correction_on_its_way_keeps_paths_as_they_are(sites: Directory) -> No
     with broken_off_at("group_rectify.after_part"):
         rectify(sites["hq"])
     assert found(check(sites["bos"])) == {("missing", "in flight"): 1}
-    with pytest.raises(GroupBusy, match="1 calls of orders wait at hq for lax"):
+    with pytest.raises(GroupBusy, match="1 call of orders waits at hq for lax"):
         groups.set_paths(sites["hq"], GROUP, partial(groups.star, hub="bos"))
     # A change of the group that lets calls wait.
     groups.set_error_action(sites["hq"], GROUP, ErrorAction.STOP)

@@ -48,7 +48,7 @@ def test_it_shows_what_it_would_do_and_does_it(
     assert (told["target"], told["queued"], told["still"]) == ("lax", 1, [])
     done = rectify("--reference", "hq")
     assert done.exit_code == 0, done.output
-    assert "1 rows mended." in done.stdout
+    assert "1 row mended." in done.stdout
     assert "in flight" in done.stdout
     assert scalar(sites["bos"], "SELECT qty FROM orders WHERE id = 3") == 3
 

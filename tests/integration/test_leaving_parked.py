@@ -48,7 +48,7 @@ def test_a_change_of_a_row_that_leaves_is_withdrawn_and_put_back(hq, jfk):
     run(jfk, "UPDATE public.c SET v = 7.5 WHERE id = 2")
     done = refresh(jfk, "g")
     assert (done["c"].left, done["c"].withdrawn, done["c"].staying) == (1, 1, {})
-    assert "1 transactions were withdrawn" in done["c"].moves
+    assert "1 transaction was withdrawn" in done["c"].moves
     assert run(jfk, "SELECT count(*) FROM public.p WHERE id = 2") == [(0,)]
     (one,) = withdrawn(jfk)
     assert (one.origin, one.error_code) == ("jfk", "SNP-247")

@@ -37,7 +37,7 @@ def test_children_leave_because_their_parent_moved_and_some_stay(hq, jfk):
     assert rentals.because == (Cause(table="customer", key="1", rows=4),)
     assert rentals.staying == {"with children in payment": 1}
     assert rentals.moves == (
-        "3 rows left because customer 1 changed; 1 stay: 1 with children in payment"
+        "3 rows left because customer 1 changed; 1 stays: 1 with children in payment"
     )
     # Three more were deleted at the master.
     assert (payment.deleted, payment.left, payment.staying) == (14, 11, {"pending": 1})
@@ -54,7 +54,7 @@ def test_a_locked_row_and_one_that_changed_itself(hq, jfk):
         someone.execute("SELECT FROM public.rental WHERE id = 9 FOR UPDATE")
         rental = refresh(jfk, "shop", allow_mass_delete=True)["rental"]
     assert (rental.left, rental.because, rental.staying) == (3, (), {"locked": 1})
-    assert rental.moves == "3 rows left; 1 stay: 1 locked"
+    assert rental.moves == "3 rows left; 1 stays: 1 locked"
 
 
 def test_rows_leave_in_a_complete_refresh_and_on_executors(hq, jfk, monkeypatch):

@@ -372,7 +372,7 @@ def test_what_a_step_leaves_to_look_at_is_said(
     text = FILE.replace("'test'", "'other'")
     ended = snaptide("apply", str(write(tmp_path, text)), "--set", "store=1")
     assert ended.exit_code == 3, ended.output
-    assert "Note: 1 transactions were parked at hq (snaptide errors list hq)." in (
+    assert "Note: 1 transaction was parked at hq (snaptide errors list hq)." in (
         ended.output
     )
     assert done.notes == (

@@ -135,7 +135,7 @@ def test_calls_within_retention_are_pushed_to_a_restored_master(
 
 def test_queue_with_calls_on_their_way_is_not_dropped(jfk: Site) -> None:
     run(jfk, "UPDATE orders SET qty = 3 WHERE id = 1")
-    with jfk.transaction() as connection, pytest.raises(QueueNotEmpty, match="1 calls"):
+    with jfk.transaction() as connection, pytest.raises(QueueNotEmpty, match="1 call "):
         define.drop_queue(connection, "orders")
     with jfk.transaction() as connection:
         define.drop_queue(connection, "orders", force=True)

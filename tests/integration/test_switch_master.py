@@ -296,7 +296,7 @@ def test_masters_are_not_level_while_one_between_them_has_parked_something(
     run(world["hq"], "UPDATE orders SET name = 'hq' WHERE id = 1")
     assert deferred.push(world["hq"], "bos").errors == 1
     report = groups.switch_master(world["jfk"], "orders", to="lax")
-    assert report.why == "1 transactions are parked at bos that may change orders"
+    assert report.why == "1 transaction is parked at bos that may change orders"
 
 
 def test_masters_are_not_level_while_one_lists_rows_as_different(

@@ -120,7 +120,7 @@ def test_the_list_and_a_check_agree_with_the_commands(
     [listed] = snaptide.report("check", "list", "jfk")
     assert listed["run"] == number
     page = browser.get(f"/sites/jfk/checks/{number}")
-    assert "1 rows differ without a reason." in page
+    assert "1 row differs without a reason." in page
     assert "12,345" in page
     assert "name: NULL" in page
     assert "transaction 77" in page

@@ -283,12 +283,12 @@ def test_a_call_is_left_out_of_preview_and_retry(
     _, second = calls_of(browser.get(page))
     form = {"id": number, "skip": second}
     shown = browser.send(f"{page}/preview", form).text
-    assert "A retry would apply it, but for 1 calls that stay parked" in shown
+    assert "A retry would apply it, but for 1 call that stays parked" in shown
     assert f"snaptide errors retry hq {number} --skip {second}" in shown
     assert re.search(rf'name="skip" value="{second}" checked', shown)
     assert rows(orders["hq"]) == [(1, "a", 10), (2, "b", 99)]
     after = browser.follow(browser.send(f"{page}/retry", form))
-    assert f"1 calls were left out, and stay parked as {number}" in after
+    assert f"1 call was left out, and stays parked as {number}" in after
     assert rows(orders["hq"]) == [(1, "a", 15), (2, "b", 99)]
     left = browser.get(page)
     assert "Left out by an operator" in left

@@ -69,7 +69,7 @@ def test_masters_and_the_paths_between_them(
     assert f'href="{PAGE}"' in listed
     assert "snaptide group list hq" in listed
     page = browser.get(PAGE)
-    assert cells(page, "hq")["Sends to"] == "lax (1 calls wait)"
+    assert cells(page, "hq")["Sends to"] == "lax (1 call waits)"
     assert cells(page, "lax") == {
         "Type": "full_peer",
         "Sends to": "bos, hq",

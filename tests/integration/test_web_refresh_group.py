@@ -85,7 +85,7 @@ def test_what_a_refresh_did_and_what_it_left_alone(
     page = browser.get(PAGE)
     assert "fast 20" in page
     assert re.search(r'"Rows">9<', page)
-    assert "Queued for hq</dt><dd>1 transactions" in page
+    assert "Queued for hq</dt><dd>1 transaction" in page
     assert "refresh <bdi>airport</bdi></a> every 1h: next" in page
     assert "The site refuses rows; 1 of orders: " in page
     held = snaptide.report("snapshot", "held", "jfk", "airport")

@@ -149,9 +149,9 @@ def test_the_other_side_can_be_right(
     assert "--reference site --extra keep --missing skip" in page
     assert "the site's row" in page
     assert "nothing: left as it is" in page
-    assert "1 rows would be mended." in page
+    assert "1 row would be mended." in page
     assert confirmed(browser, path, 1).status_code == 303
-    assert "1 rows mended." in settled(browser, path)
+    assert "1 row mended." in settled(browser, path)
     assert (1, "daffodils") in rows(apart["hq"], "orders")
     assert here(apart["jfk"]) == before
 
@@ -164,7 +164,7 @@ def test_only_what_was_seen_is_done(
     old = browser.get(path)
     # By now one row is right, and the plan is another.
     as_refresh(jfk, f"UPDATE {BASE} SET name = 'tulips' WHERE id = 1")
-    assert "1 rows would be mended." in planned(browser, path, extra="keep")
+    assert "1 row would be mended." in planned(browser, path, extra="keep")
     [number] = re.findall(r'name="plan" value="(\d+)"', old)
     answer = browser.send(f"{path}/do", {"plan": number, "sure": "3"})
     assert "Nothing was done: it has been planned anew" in browser.follow(answer)

@@ -9,6 +9,7 @@ from typing import Any
 import deferred
 from deferred import ErrorTransaction, RetryReport
 from deferred.parked.retry import retry_alone
+from sites.words import counted, does
 from snaptide.errors import BadArgument
 from snaptide.web.action_log import noted
 from snaptide.web.errors import PageMissing
@@ -188,7 +189,8 @@ def _outcome(reports: Sequence[RetryReport]) -> str:
     applied = f"{len(reports) - len(left):,} of {len(reports):,} applied."
     if aside := [report for report in reports if report.left_out]:
         calls, number = aside[0].left_out, aside[0].error_id
-        applied += f" {calls:,} calls were left out, and stay parked as {number}."
+        applied += f" {counted(calls, 'call', 'were')} left out, and "
+        applied += f"{does(calls, 'stay')} parked as {number}."
     if not left:
         return applied
     return f"{applied} The first that is not: {left[0].reason}"

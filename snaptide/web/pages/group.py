@@ -13,6 +13,7 @@ from groups.paths import Path
 from groups.relay.holds import message
 from groups.show import find_group, show_master
 from sites import Site
+from sites.words import counted
 from snaptide.group_words import brought
 from snaptide.web.errors import PageMissing
 from snaptide.web.listed import listed
@@ -69,7 +70,9 @@ def sends(group: Group, one: MasterReport) -> Sequence[str]:
     """Where a master sends changes, and how many calls wait there for it."""
     to = {path.target for path in group.paths if path.local == one.master}
     return [
-        f"{name} ({calls:,} calls wait)" if (calls := one.waiting.get(name)) else name
+        f"{name} ({counted(calls, 'call', 'wait')})"
+        if (calls := one.waiting.get(name))
+        else name
         for name in sorted(to | one.waiting.keys())
     ]
 
