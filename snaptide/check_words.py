@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from groups.check.report import CheckReason
 from sites.words import counted
 from snapshots.check.listed import cut
 from snapshots.check.report import Reason
 
 if TYPE_CHECKING:
-    from groups import GroupRectifyReport, TableRectified
+    from groups import (
+        CheckDifference,
+        GroupCheckReport,
+        GroupRectifyReport,
+        TableRectified,
+    )
     from snapshots import RectifyReport, SnapshotRectified
     from snapshots.check.report import CheckReport, SnapshotCheck
 
@@ -25,6 +31,16 @@ MEANING = {
     Reason.IN_FLIGHT: "Changed at the master since the moment that the site shows.",
     Reason.UNPROVEN: "The logs do not name all changes since that moment.",
     Reason.UNEXPLAINED: "None of these: the two sides have come apart.",
+}
+
+
+#: The same of a row that masters of a group have different.
+MEANING_AT_MASTERS = {
+    CheckReason.IN_FLIGHT: "A change has come to one master, and not to another yet.",
+    CheckReason.PARKED: "A change is in the error queue of a master.",
+    CheckReason.DECIDED: "An error was edited or deleted, or a master was restored.",
+    CheckReason.UNPROVEN: "A change that explains it may be where it cannot be read.",
+    CheckReason.UNEXPLAINED: "None of these: the masters have come apart.",
 }
 
 
@@ -46,6 +62,31 @@ def said_of(report: CheckReport) -> str:
         return f"{said} and cannot be told: refresh first.{away}"
     equal = all(one.equal for one in report.snapshots)
     return ("Equal." if equal else "All differences are explained.") + away
+
+
+def said_of_masters(report: GroupCheckReport) -> str:
+    """The outcome of a check of masters in one sentence."""
+    if report.unexplained:
+        return f"{counted(report.unexplained, 'row', 'differ')} without a reason."
+    if report.unproven:
+        return f"{counted(report.unproven, 'row', 'differ')} and cannot be told."
+    if len(report.masters) < 2:
+        return "No two masters could be compared."
+    return "Equal." if report.equal else "All differences are explained."
+
+
+def images_of(row: CheckDifference) -> str:
+    """Which masters have which image of a row: the one that most have first."""
+    parts = [
+        f"{_having(row.masters, letter)}: {values(image)}"
+        for letter, image in row.images.items()
+    ]
+    lacking = _having(row.masters, None)
+    return "; ".join([*parts, f"{lacking}: no row"] if lacking else parts)
+
+
+def _having(masters: Mapping[str, str | None], letter: str | None) -> str:
+    return ", ".join(name for name, has in masters.items() if has == letter)
 
 
 def not_carried(one: SnapshotCheck) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +10,7 @@ from rich.console import Group
 from rich.table import Table
 
 import groups
-from sites.words import counted
-from snaptide.check_words import values
+from snaptide.check_words import images_of, said_of_masters, values
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.check import Columns, divided
 from snaptide.cli.check_shown import more_of, some_rows
@@ -23,7 +22,7 @@ from snaptide.cli.progress import working
 from snaptide.units import duration
 
 if TYPE_CHECKING:
-    from groups import CheckDifference, GroupCheckReport, TableCheck
+    from groups import GroupCheckReport, TableCheck
 
 
 @app.command()
@@ -87,7 +86,7 @@ def _shown(report: GroupCheckReport) -> Group:
             parts += ["", _rows(one)]
     if report.left_out:
         parts += ["", *(f"{m} left out: {why}" for m, why in report.left_out.items())]
-    parts += ["", f"{_said(report)} ({duration(report.seconds)})"]
+    parts += ["", f"{said_of_masters(report)} ({duration(report.seconds)})"]
     return Group(*parts)
 
 
@@ -102,31 +101,7 @@ def _counts(one: TableCheck) -> Iterator[tuple[object, ...]]:
 def _rows(one: TableCheck) -> Table:
     columns = ["key", "kind", "reason", "masters", "more"]
     rows = [
-        (values(row.key), row.kind, row.reason, _images(row), more_of(row))
+        (values(row.key), row.kind, row.reason, images_of(row), more_of(row))
         for row in one.differences
     ]
     return some_rows(one.table, columns, rows, one.counts)
-
-
-def _images(row: CheckDifference) -> str:
-    """Which masters have which image: the one that most have first."""
-    parts = [
-        f"{_having(row.masters, letter)}: {values(image)}"
-        for letter, image in row.images.items()
-    ]
-    lacking = _having(row.masters, None)
-    return "; ".join([*parts, f"{lacking}: no row"] if lacking else parts)
-
-
-def _having(masters: Mapping[str, str | None], letter: str | None) -> str:
-    return ", ".join(name for name, has in masters.items() if has == letter)
-
-
-def _said(report: GroupCheckReport) -> str:
-    if report.unexplained:
-        return f"{counted(report.unexplained, 'row', 'differ')} without a reason."
-    if report.unproven:
-        return f"{counted(report.unproven, 'row', 'differ')} and cannot be told."
-    if len(report.masters) < 2:
-        return "No two masters could be compared."
-    return "Equal." if report.equal else "All differences are explained."

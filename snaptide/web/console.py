@@ -11,6 +11,7 @@ from sites import Directory, Site
 from sites.errors import SiteUnreachable
 from snaptide.status import SiteStatus, status_of
 from snaptide.web.attempts import Attempts
+from snaptide.web.group_checks import GroupChecks
 from snaptide.web.questions import PATIENCE, STATE, Answer, Questions
 from snaptide.web.repairs import Repairs
 from snaptide.web.sessions import LoginForms, Sessions
@@ -70,6 +71,11 @@ class Console:
         """The repairs of saved checks that are planned or done."""
         return Repairs()
 
+    @cached_property
+    def group_checks(self) -> GroupChecks:
+        """The checks of masters that run or have run."""
+        return GroupChecks()
+
     def open(self) -> None:
         """Begin to ask all sites, so that sessions are open before somebody looks."""
         for site in self.sites.values():
@@ -80,6 +86,7 @@ class Console:
         self.questions.close()
         self.examinations.close()
         self.repairs.close()
+        self.group_checks.close()
 
     def states(self, *, polled: bool = False) -> dict[str, Answer[SiteStatus]]:
         """The state of all sites, each asked only about itself.

@@ -16,6 +16,7 @@ from snaptide.web import pages
 from synchronous.gid import Gid
 from tests.console import console
 from tests.fix_browser import OpenWindow
+from tests.integration.test_web_group_checks import differing, finds, found, report
 from tests.linked_table import application, as_refresh, parked, run, run_each
 from tests.looks import barriers, wrong_boxes
 from tests.window import Window
@@ -48,6 +49,7 @@ PAGES = (
     "/sites/jfk/schedules",
     "/sites/hq/replication-groups",
     "/sites/hq/replication-group?name=sales",
+    "/sites/hq/replication-group/checks?name=sales",
     "/sites/hq/indoubt",
     "/sites/jfk/checks",
     "/sites/jfk/checks/1",
@@ -113,7 +115,15 @@ def with_gone(spoilt: Directory) -> Iterator[Directory]:
 
 
 @pytest.fixture
-def window(with_gone: Directory, tmp_path: Path, open_window: OpenWindow) -> Window:
+def window(
+    with_gone: Directory,
+    tmp_path: Path,
+    open_window: OpenWindow,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Window:
+    rows = [differing(n, HOSTILE * 9, detail=HOSTILE) for n in range(3)]
+    finds(monkeypatch, report(found("public.prices", *rows), left_out={"bos": HOSTILE}))
+
     def run_schedule(*_: object) -> str:
         return "a task"
 
@@ -156,6 +166,10 @@ def walk(window: Window, sites: Directory) -> Iterator[str]:
     window.click("button", "Try")
     window.see("p", "conflicts would have ended differently")
     yield "a trial of rules"
+    window.open("/sites/hq/replication-group/checks?name=sales")
+    window.click("button", "Check all masters now")
+    window.see("h2", "Rows that differ")
+    yield "a check of masters"
     window.open("/sites/jfk/schedules")
     window.click("button", "Run refresh airport now")
     window.see(".notice", "Given to the workers as task")

@@ -16,6 +16,8 @@ from snaptide.web.pages import (
     error_queue,
     error_queues,
     group,
+    group_check,
+    group_checks,
     groups,
     history,
     in_doubt,
@@ -53,6 +55,8 @@ PAGES: Sequence[Page] = [
     history.PAGE,
     groups.PAGE,
     group.PAGE,
+    group_checks.PAGE,
+    group_check.PAGE,
     in_doubt.PAGE,
     work.PAGE,
 ]
@@ -63,4 +67,5 @@ ACTIONS: Sequence[Action] = [
     *other_rules.ACTIONS,
     *in_doubt.ACTIONS,
     *repair.ACTIONS,
+    *group_checks.ACTIONS,
 ]
