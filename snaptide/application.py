@@ -60,6 +60,7 @@ def celery_app(settings: Settings, log_format: str | None = None) -> Celery:
     if (log_format or settings.worker.log_format) == "json":
         logs.celery_as_json()
     worker_ready.connect(_recover, weak=False, dispatch_uid="snaptide.recover")
+    worker_ready.connect(_stand_by, weak=False, dispatch_uid="snaptide.standby")
     task_failure.connect(_tell_failure, weak=False, dispatch_uid="snaptide.failure")
     task_retry.connect(_tell_retry, weak=False, dispatch_uid="snaptide.retry")
     return app
@@ -98,10 +99,23 @@ def enqueue(
 
 def _recover(sender: Any, **_: object) -> None:
     """Recover the sites of a worker that starts: dead ones may leave work in doubt."""
+    for site in _served(sender.app):
+        enqueue(sender.app, RECOVER, site, expires=60)
+
+
+def _stand_by(sender: Any, **_: object) -> None:
+    """Have Spark started by a worker that starts, before a task needs it."""
+    # Imported late: only workers need it.
+    from snaptide import standby
+
+    standby.begin(sender.app, sender.pool, _served(sender.app))
+
+
+def _served(app: Celery) -> list[str]:
+    """The sites whose tasks a worker takes."""
     prefix = queue_of("")
-    for name in sender.app.amqp.queues.consume_from:
-        if name.startswith(prefix):
-            enqueue(sender.app, RECOVER, name.removeprefix(prefix), expires=60)
+    queues: Iterable[str] = app.amqp.queues.consume_from
+    return [one.removeprefix(prefix) for one in queues if one.startswith(prefix)]
 
 
 def _tell_failure(sender: Any, exception: Exception, args: Any, **_: object) -> None:
@@ -163,6 +177,7 @@ def _conf(settings: Settings) -> dict[str, Any]:
         "task_routes": [_route],
         "beat_scheduler": "snaptide.beat:CatalogScheduler",
         "snaptide_listen": settings.beat.model_dump(),
+        "snaptide_warm": settings.worker.warm,
         "enable_utc": True,
         "timezone": "UTC",
     }

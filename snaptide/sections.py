@@ -218,6 +218,9 @@ class WorkerSettings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     #: How services write their log: as text, or as one JSON object a line.
     log_format: Literal["text", "json"] = "text"
+    #: Start Spark when the worker is ready, if one of its sites has snapshots. Without
+    #: this, Spark starts with the first refresh, which takes seconds longer.
+    warm: bool = True
 
 
 class QueueSettings(BaseModel):

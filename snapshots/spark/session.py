@@ -66,6 +66,9 @@ class _Running:
 _lock = threading.RLock()
 _running: _Running | None = None
 
+#: Set while a JVM starts.
+_launching = threading.Event()
+
 
 def session(master: str = "local[*]", **settings: str) -> SparkSession:
     """The one Spark session of this process, started by the first call.
@@ -167,26 +170,34 @@ def _connect(master: str, settings: dict[str, str]) -> SparkSession:
     return spark
 
 
+def give_up() -> None:
+    """End the JVM of a session that is starting, so that its start fails.
+
+    A start takes seconds, which a process that ends need not wait for.
+    """
+    if _launching.is_set():
+        _end_jvm()
+
+
 def _launch(master: str, settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.master(master)
     for name, value in (_COMMON | settings).items():
         builder.config(name, value)
     with _environment(master):
+        _launching.set()
         try:
             return builder.getOrCreate()
         except BaseException:
-            _end_forgotten_jvm()
+            # PySpark removes the file in which a JVM that it waits for wants to
+            # announce itself, and keeps no handle of the JVM, which would never end.
+            if SparkContext._gateway is None:
+                _end_jvm()
             raise
+        finally:
+            _launching.clear()
 
 
-def _end_forgotten_jvm() -> None:
-    """End a JVM that PySpark was waiting for when it was interrupted.
-
-    PySpark removes the file in which such a JVM wants to announce itself, and
-    keeps no handle of the JVM, which would never end.
-    """
-    if SparkContext._gateway is not None:
-        return
+def _end_jvm() -> None:
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             if "pyspark-shell" in child.cmdline():
