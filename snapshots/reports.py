@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+
+from pydantic import TypeAdapter
 
 from deferred import PushReport
 from sites.words import counted, does
@@ -155,3 +158,18 @@ class RefreshReport:
     position: str
     seconds: float
     pushed: PushReport | None
+
+
+def as_json(report: RefreshReport) -> object:
+    """A report as JSON's types, for a program that waits for it elsewhere."""
+    return _adapter().dump_python(report, mode="json")
+
+
+def of_json(report: object) -> RefreshReport:
+    """The report that `as_json` wrote."""
+    return _adapter().validate_python(report, strict=False)
+
+
+@cache
+def _adapter() -> TypeAdapter[RefreshReport]:
+    return TypeAdapter(RefreshReport)

@@ -13,28 +13,35 @@ from deferred import runs
 from deferred.options import CheckOptions
 from deferred.schedules import EVERYTHING
 from deferred.tasks import RETRYING
-from sites import Site, configured
+from sites import Site, configured, extras, replies
 from sites.sessions import activity
 from sites.words import counted
 from snapshots.check.alone import alone
 from snapshots.check.errors import CheckRunning, NotAllCompared, RowsDiffer
 from snapshots.check.report import CheckReport
 from snapshots.errors import RefreshRunning
-from snapshots.reports import RefreshReport
+from snapshots.reports import RefreshReport, as_json
 
 log = logging.getLogger(__name__)
 
 
 @shared_task(name="snapshots.tasks.refresh", **RETRYING)
-def refresh(site: str, group: str, **options: Any) -> None:
-    """Refresh a group of snapshots to one moment of its master."""
+def refresh(site: str, group: str, request: str | None = None, **options: Any) -> None:
+    """Refresh a group of snapshots to one moment of its master.
+
+    Parameters:
+        request: names the command that waits for it (`sites.replies`).
+    """
     home = configured.site(site)
+    if request is not None:
+        # Before the command is told that a worker has begun: it may do without.
+        extras.require("spark")
     try:
-        with (
-            runs.outcome(home, "refresh", group, in_progress=RefreshRunning),
-            activity.report(home, "refresh", group) as progress,
-        ):
-            report = snapshots.refresh(home, group, progress=progress, **options)
+        with replies.replying(home, request) as reply:
+            report = _refresh(home, group, reply, options)
+            reply.say(replies.REPORT, as_json(report))
+    except replies.NotWaitedFor:
+        log.info("refresh %s %s: it is not waited for any more.", site, group)
     except RefreshRunning:
         log.info("refresh %s %s: another refresh is running.", site, group)
     else:
@@ -52,6 +59,16 @@ def refresh(site: str, group: str, **options: Any) -> None:
                 "seconds": report.seconds,
             },
         )
+
+
+def _refresh(
+    home: Site, group: str, reply: replies.Reply, options: Mapping[str, Any]
+) -> RefreshReport:
+    with (
+        runs.outcome(home, "refresh", group, in_progress=RefreshRunning),
+        activity.report(home, "refresh", group, also=reply.progress) as progress,
+    ):
+        return snapshots.refresh(home, group, progress=progress, **options)
 
 
 @shared_task(name="snapshots.tasks.check", **RETRYING)

@@ -8,11 +8,22 @@ Here they raise a lost connection instead, and the worker reconnects.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from kombu import transport
+from kombu import Connection, transport
+from kombu.exceptions import OperationalError
 from kombu.transport import redis as kombu_redis
+from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+
+#: What a broker that does not answer, or refuses, ends with.
+ERRORS = (RedisError, OperationalError, OSError)
+
+#: Seconds that a short question waits for the broker.
+PATIENCE = 1.0
 
 
 class Channel(kombu_redis.Channel):
@@ -36,3 +47,17 @@ def use() -> None:
     """Make kombu use this transport for Redis URLs in this process."""
     ours = f"{__name__}:{Transport.__name__}"
     transport.TRANSPORT_ALIASES.update(redis=ours, rediss=ours)
+
+
+@contextmanager
+def client(url: str) -> Iterator[Redis]:
+    """Redis itself, for short questions; as kombu finds it by the same URL.
+
+    Raises:
+        one of `ERRORS`: it does not answer.
+    """
+    use()
+    limits = {"socket_connect_timeout": PATIENCE, "socket_timeout": PATIENCE}
+    with Connection(url, transport_options={**limits, "max_retries": 0}) as connection:
+        channel: Any = connection.default_channel
+        yield channel.client

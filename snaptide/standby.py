@@ -1,4 +1,4 @@
-"""What a worker does besides its tasks: it has Spark ready.
+"""What a worker does besides its tasks: it has Spark ready, and says that it is there.
 
 Only workers that can refresh do so. Where the extra `spark` is not installed, where no
 site of the worker has a snapshot, or where the settings say so, Spark is not started
@@ -23,6 +23,7 @@ from sites.configured import site
 from sites.errors import SnaptideError, in_one_line
 from snapshots import warming
 from snapshots.catalog import refresh_group
+from snaptide.presence import Presence
 
 log = logging.getLogger(__name__)
 
@@ -47,15 +48,19 @@ def begin(app: Celery, pool: object, sites: Sequence[str]) -> None:
         extras.require("spark")
     except extras.MissingExtra:
         return
-    warms = Warming(sites)
+    presence, warms = Presence(app.conf.broker_url, sites), Warming(sites)
+    presence.start()
     if app.conf.snaptide_warm and isinstance(pool, _POOLS):
         warms.start()
 
     def end(**_: object) -> None:
+        presence.stopping.set()
         warms.stopping.set()
 
     def join(**_: object) -> None:
+        end()
         warms.give_up()
+        presence.join(timeout=_SOON)
 
     for signal, handler in (
         (signals.worker_shutting_down, end),

@@ -100,6 +100,14 @@ class Service:
             with suppress(psutil.NoSuchProcess):
                 do(one)
 
+    def interrupt(self) -> None:
+        """Do as Ctrl-C does."""
+        self._process.send_signal(signal.SIGINT)
+
+    def code(self, *, seconds: float = 240) -> int:
+        """Wait until the process ends by itself; returns its exit code."""
+        return self._process.wait(timeout=seconds)
+
     def ask_to_stop(self) -> None:
         """Have the process end in good order, if it has not ended."""
         if self._process.poll() is None:
@@ -138,6 +146,10 @@ class Services:
         """Any command of the program, as a process."""
         return self._start(["snaptide", "--debug", *arguments], environment)
 
+    def command(self, *arguments: str, **environment: str) -> Service:
+        """Any command of the program as people type it, without `--debug`."""
+        return self._start(["snaptide", *arguments], environment)
+
     def stop(self) -> None:
         """Stop what still runs, all of them at once."""
         for one in self._made:
@@ -146,7 +158,12 @@ class Services:
             one.wait()
 
     def _start(self, arguments: list[str], environment: dict[str, str]) -> Service:
-        fixed = {"SNAPTIDE_CONFIG": str(self.config), "PYTHONPATH": str(ROOT)}
+        fixed = {
+            "SNAPTIDE_CONFIG": str(self.config),
+            "PYTHONPATH": str(ROOT),
+            # Most tests end before Spark would be there.
+            "SNAPTIDE_WORKER__WARM": "false",
+        }
         made = Service(arguments, self.config.parent, {**fixed, **environment})
         self._made.append(made)
         return made

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group
 
-import snapshots
 from deferred.options import RefreshOptions
 from sites.words import counted
 from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.by_worker import refreshed
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.options import takes
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
-from snaptide.cli.progress import bar
 from snaptide.cli.queued import hand_over
 
 if TYPE_CHECKING:
@@ -44,6 +43,9 @@ def refresh(
 ) -> None:
     """Refresh a group to one moment of its master.
 
+    If a worker of the site is running, it does the refresh, because it has Spark ready;
+    Ctrl-C then ends only the waiting.
+
     Ends with 3 if the push before it parked transactions, if changes of rows that left
     were withdrawn, or if the site refuses rows.
 
@@ -54,8 +56,7 @@ def refresh(
         hand_over(program, "refresh", site, what, **options)
         return
     chosen = program.site(site)
-    with bar(program, f"refresh {chosen.name} {what}") as progress:
-        report = snapshots.refresh(chosen, what, progress=progress, **options)
+    report = refreshed(program, chosen, what, options)
     show(program, report, lambda: _shown(report))
     parked = report.pushed is not None and report.pushed.errors
     if parked or any(one.refused or one.withdrawn for one in report.snapshots):
