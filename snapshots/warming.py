@@ -7,6 +7,7 @@ refreshes use, `difference.small`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,15 @@ _MANY_EACH, _TWO_EACH = 4, 7
 def comparisons() -> Iterator[None]:
     """Start Spark, then compare something at each step.
 
+    A server of Spark Connect, which others use too, is left to get warm by itself.
+
     Raises:
         SparkError: Spark does not start, or fails.
     """
     difference.session()
     yield
+    if difference.is_elsewhere():
+        return
     few, many = _pair(FEW), _pair(MANY)
     for n in range(1, ENOUGH + 1):
         pairs = [many if n % _MANY_EACH == 0 else few]
@@ -51,6 +56,20 @@ def give_up() -> None:
     from snapshots.spark.session import give_up
 
     give_up()
+
+
+def keep_classes(stopping: threading.Event) -> bool:
+    """Have Spark start sooner in later processes of this machine.
+
+    Parameters:
+        stopping: ends it; it takes half a minute, once.
+
+    Returns:
+        Whether anything was written for them.
+    """
+    from snapshots.spark.session import keep_classes
+
+    return keep_classes(stopping)
 
 
 def _pair(rows: int) -> Pair:

@@ -103,8 +103,10 @@ class Warming(threading.Thread):
         except SnaptideError as error:
             if not self.stopping.is_set():
                 log.warning("Spark could not be warmed: %s", in_one_line(error))
-        else:
-            log.info("Spark is warm, after %.0f s.", time.monotonic() - began)
+            return
+        log.info("Spark is warm, after %.0f s.", time.monotonic() - began)
+        if warming.keep_classes(self.stopping):
+            log.info("Later starts of Spark on this machine will take half the time.")
 
     def give_up(self) -> None:
         """End the thread; if Spark is not started yet, it will not be."""

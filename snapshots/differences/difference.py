@@ -51,6 +51,13 @@ def is_warm() -> bool:
     return is_running()
 
 
+def is_elsewhere() -> bool:
+    """Whether the session that runs is on a server of Spark Connect."""
+    from snapshots.spark.session import is_elsewhere
+
+    return is_elsewhere()
+
+
 def small(pairs: Sequence[Pair]) -> list[pa.Table]:
     """Compare images that this process holds, all in one job (`snapshots.spark.diff`).
 

@@ -38,6 +38,17 @@ def java_home() -> Path:
     return _launcher_home(java, cache)
 
 
+def started_by(home: Path) -> Path:
+    """The Java that the launcher in such a home starts."""
+    last = (home / "bin" / "java").read_text().splitlines()[-1]
+    return Path(shlex.split(last)[1])
+
+
+def is_kept(home: Path) -> bool:
+    """Whether a home of ours is there for later processes."""
+    return home.parent == _cache()
+
+
 def _named() -> Path | None:
     """The Java that JAVA_HOME names, as it is named: it may be our launcher."""
     if not os.environ.get("JAVA_HOME"):
@@ -97,11 +108,15 @@ def _launcher_home(java: Path, cache: Path) -> Path:
 
 
 def _cache_folder() -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = base / "snaptide"
+    folder = _cache()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         # An account without a home, as services have it.
         return Path(tempfile.mkdtemp(prefix="snaptide-java-"))
     return folder
+
+
+def _cache() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "snaptide"

@@ -21,6 +21,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from snapshots.spark import lean
 from snapshots.spark.errors import (
     JavaMissing,
     SparkAfterFork,
@@ -124,6 +125,12 @@ def is_running() -> bool:
         )
 
 
+def is_elsewhere() -> bool:
+    """Whether the session of this process has no Java runtime here."""
+    with _lock:
+        return _running is not None and _is_remote(_running.master)
+
+
 def stop() -> None:
     """Stop the session of this process, if there is one."""
     global _running
@@ -142,7 +149,7 @@ def _start(master: str, settings: dict[str, str]) -> _Running:
         spark = (
             _connect(master, settings)
             if _is_remote(master)
-            else _launch(master, _local_settings(master, _folder()) | settings)
+            else _launch(master, _chosen(master, settings))
         )
     except JavaMissing:
         raise
@@ -198,10 +205,9 @@ def _launch(master: str, settings: dict[str, str]) -> SparkSession:
 
 
 def _end_jvm() -> None:
-    for child in psutil.Process().children(recursive=True):
+    for jvm in lean.runtimes():
         with suppress(psutil.Error):
-            if "pyspark-shell" in child.cmdline():
-                child.kill()
+            jvm.kill()
 
 
 @cache
@@ -216,6 +222,22 @@ def _clean_up(folder: Path, process: int) -> None:
     if process == os.getpid():
         stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def keep_classes(stopping: threading.Event) -> bool:
+    """Have later sessions start sooner, if this one could not (`lean.keep_classes`)."""
+    with _lock:
+        here = _running is not None and _running.master.startswith("local")
+    return here and lean.keep_classes(_java_home(), _folder(), stopping)
+
+
+def _chosen(master: str, settings: dict[str, str]) -> dict[str, str]:
+    """Our settings, and over them those of the user."""
+    folder = _folder()
+    ours = _local_settings(master, folder)
+    if master.startswith("local"):
+        ours |= lean.options(_java_home(), folder, settings)
+    return ours | settings
 
 
 def _local_settings(master: str, folder: Path) -> dict[str, str]:
@@ -281,6 +303,7 @@ def _python_path() -> list[str]:
     return [ours, *(path for path in others if path)]
 
 
+@cache
 def _java_home() -> Path:
     try:
         return java_home()

@@ -36,6 +36,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     made = Steps()
     monkeypatch.setattr(warming, "comparisons", made)
     monkeypatch.setattr(warming, "give_up", lambda: None)
+    monkeypatch.setattr(warming, "keep_classes", lambda stopping: False)
     return made
 
 
