@@ -46,7 +46,7 @@ def run(commits: int) -> list[Result]:
         for table in ("orders", "bare"):
             masters.create_snapshot_log(sites["hq"], table)
         link(sites)
-        stack.enter_context(_services(sites))
+        stack.enter_context(services(sites))
         here, there = (stack.enter_context(_open(sites, n)) for n in ("jfk", "hq"))
         pushed, carried = [], []
         for n in range(WARM_UP + commits):
@@ -89,19 +89,19 @@ def _open(sites: Directory, name: str) -> Iterator[Session]:
 
 
 @contextmanager
-def _services(sites: Directory) -> Iterator[None]:
-    """Redis, a worker, and beat, which listens to commits."""
+def services(sites: Directory) -> Iterator[Path]:
+    """Redis, a worker, and beat, which listens to commits; yields their settings."""
     with ExitStack() as stack:
         home = tempfile.TemporaryDirectory(prefix="snaptide-bench-")
         folder = Path(stack.enter_context(home))
         redis = RedisServer(folder / "redis")
         redis.start()
         stack.callback(redis.stop)
-        settings = _settings(sites, redis.url(0))
-        (folder / "snaptide.toml").write_text(settings, "utf-8")
+        config = folder / "snaptide.toml"
+        config.write_text(_settings(sites, redis.url(0)), "utf-8")
         for service in ("worker", "beat"):
             stack.enter_context(_service(service, folder))
-        yield
+        yield config
 
 
 @contextmanager
