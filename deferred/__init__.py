@@ -72,7 +72,8 @@ if TYPE_CHECKING:
     from deferred.procedures.routines import procedure
     from deferred.purge import QueuePurgeReport, purge
     from deferred.pushing.everywhere import Pushes, push_all
-    from deferred.pushing.push import PushReport, push
+    from deferred.pushing.push import push
+    from deferred.pushing.report import PushReport
     from deferred.queues.backlog import Backlog, list_destinations
     from deferred.queues.budget import set_budget, validate_destination
     from deferred.queues.destination_state import DestinationState

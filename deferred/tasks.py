@@ -14,7 +14,8 @@ import masters
 from deferred import runs, schedules
 from deferred.errors import DestinationDisabled, DestinationJoins, PushInterrupted
 from deferred.options import PurgeOptions, PushOptions
-from deferred.pushing.push import PushReport, destinations
+from deferred.pushing.push import destinations
+from deferred.pushing.report import PushReport
 from deferred.queues import backlog
 from masters.analysis import records
 from sites import configured

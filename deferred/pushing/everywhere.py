@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from deferred.options import PushArguments, PushOptions
-from deferred.pushing.push import PushReport, destinations, push
+from deferred.pushing.push import destinations, push
+from deferred.pushing.report import PushReport
 from sites import Site
 from sites.errors import SnaptideError
 from sites.progress import Progress

@@ -28,6 +28,7 @@ from deferred.options import ErrorAction, PushArguments, PushOptions
 from deferred.parked import error_queue, notification
 from deferred.pushing import noted, streams
 from deferred.pushing.batch_by_batch import Ends, push_all
+from deferred.pushing.report import PushReport
 from deferred.pushing.run import Run
 from deferred.queues import budget, destination_state, queue, unqueued
 from masters.numbers import columns, contact
@@ -39,26 +40,6 @@ from sites.sessions.peers import Look
 from sites.sessions.prepared import as_json
 from sites.sessions.site import autocommit
 from sites.words import counted, does
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushReport:
-    """The result of a push."""
-
-    site: str
-    destination: str
-    #: transactions the destination answered, applied and parked
-    transactions: int = 0
-    calls: int = 0
-    #: transactions parked in the destination's error queue
-    errors: int = 0
-    error_ids: tuple[int, ...] = ()
-    #: parked there only because a group of theirs is quiet; not among the errors
-    held_back: int = 0
-    conflicts_resolved: int = 0
-    seconds: float = 0.0
-    #: another pusher was at work, so this one did nothing
-    another_pusher: bool = False
 
 
 def push(

@@ -9,7 +9,7 @@ import pytest
 import deferred
 import groups
 from deferred.options import ErrorAction
-from deferred.pushing.push import PushReport
+from deferred.pushing.report import PushReport
 from sites import Directory
 from snaptide import doctor
 from tests.fix_commands import Snaptide
