@@ -21,8 +21,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sites import extras
 from sites.configured import site
 from sites.errors import SnaptideError, in_one_line
-from snapshots import warming
 from snapshots.catalog import refresh_group
+from snapshots.differences import warming
 from snaptide.presence import Presence
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from snapshots import warming
+from snapshots.differences import warming
 from snapshots.spark.errors import SparkNotStarted
 from snaptide import standby
 from snaptide.standby import Warming
