@@ -58,6 +58,11 @@ def outcome(
             with suppress(SnaptideError, SQLAlchemyError):
                 _note(site, kind, subject, _reason(error))
         raise
+    note_success(site, kind, subject)
+
+
+def note_success(site: Site, kind: str, subject: str) -> None:
+    """Note that a run ended without an error, if it has a schedule."""
     _note(site, kind, subject, None)
 
 

@@ -69,7 +69,7 @@ def push(
             **options,
         )
         for report in pushes.reports:
-            _tell(report)
+            tell(report)
         paused = (DestinationDisabled, DestinationJoins) if everything else ()
         failed = [e for e in pushes.errors if not isinstance(e, paused)]
         # The worker logs the error that is raised.
@@ -79,7 +79,7 @@ def push(
             raise failed[0]
 
 
-def _tell(report: PushReport) -> None:
+def tell(report: PushReport) -> None:
     """Log what a push did in one line, as a warning if transactions were parked."""
     if report.another_pusher:
         log.info(

@@ -57,6 +57,7 @@ def celery_app(settings: Settings, log_format: str | None = None) -> Celery:
         "snaptide", include=["deferred.tasks", "groups.tasks", "snapshots.tasks"]
     )
     app.conf.update(_conf(settings), **_broker(settings.broker))
+    app.steps["worker"].add("snaptide.listener:Listen")
     if (log_format or settings.worker.log_format) == "json":
         logs.celery_as_json()
     worker_ready.connect(_recover, weak=False, dispatch_uid="snaptide.recover")
@@ -64,6 +65,16 @@ def celery_app(settings: Settings, log_format: str | None = None) -> Celery:
     task_failure.connect(_tell_failure, weak=False, dispatch_uid="snaptide.failure")
     task_retry.connect(_tell_retry, weak=False, dispatch_uid="snaptide.retry")
     return app
+
+
+def sites_of(app: Celery) -> list[str]:
+    """The sites whose queues the worker of this process takes."""
+    prefix = queue_of("")
+    return [
+        name.removeprefix(prefix)
+        for name in app.amqp.queues.consume_from
+        if name.startswith(prefix)
+    ]
 
 
 def enqueue(
@@ -75,7 +86,8 @@ def enqueue(
         task: CHECK, PUSH, PURGE, RECOVER or REFRESH.
         subject: the destination or refresh group.
         how: `options` are the task's own arguments, `expires` are the seconds
-            after which it is not worth running any more.
+            after which it is not worth running any more; `again_after` makes it the
+            first retry of something that failed, in so many seconds.
 
     Returns:
         Celery's id of the task.
@@ -84,6 +96,7 @@ def enqueue(
         NoBroker: Redis does not answer.
     """
     arguments = [site] if subject is None else [site, subject]
+    again_after = how.get("again_after")
     try:
         sent = app.send_task(
             task,
@@ -91,6 +104,8 @@ def enqueue(
             kwargs=dict(how.get("options") or {}),
             queue=queue_of(site),
             expires=how.get("expires"),
+            countdown=again_after,
+            retries=0 if again_after is None else 1,
         )
     except OperationalError as error:
         raise NoBroker("The broker does not answer.") from error
@@ -99,8 +114,8 @@ def enqueue(
 
 def _recover(sender: Any, **_: object) -> None:
     """Recover the sites of a worker that starts: dead ones may leave work in doubt."""
-    for site in _served(sender.app):
-        enqueue(sender.app, RECOVER, site, expires=60)
+    for name in sites_of(sender.app):
+        enqueue(sender.app, RECOVER, name, expires=60)
 
 
 def _stand_by(sender: Any, **_: object) -> None:
@@ -108,14 +123,7 @@ def _stand_by(sender: Any, **_: object) -> None:
     # Imported late: only workers need it.
     from snaptide import standby
 
-    standby.begin(sender.app, sender.pool, _served(sender.app))
-
-
-def _served(app: Celery) -> list[str]:
-    """The sites whose tasks a worker takes."""
-    prefix = queue_of("")
-    queues: Iterable[str] = app.amqp.queues.consume_from
-    return [one.removeprefix(prefix) for one in queues if one.startswith(prefix)]
+    standby.begin(sender.app, sender.pool, sites_of(sender.app))
 
 
 def _tell_failure(sender: Any, exception: Exception, args: Any, **_: object) -> None:
@@ -176,7 +184,9 @@ def _conf(settings: Settings) -> dict[str, Any]:
         "task_queues": _queues(settings.sites),
         "task_routes": [_route],
         "beat_scheduler": "snaptide.beat:CatalogScheduler",
-        "snaptide_listen": settings.beat.model_dump(),
+        "snaptide_listen": settings.worker.model_dump(
+            include={"listen", "debounce", "poll"}
+        ),
         "snaptide_warm": settings.worker.warm,
         "enable_utc": True,
         "timezone": "UTC",

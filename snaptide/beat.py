@@ -23,7 +23,6 @@ from snaptide import scheduled
 from snaptide.application import RECOVER, enqueue
 from snaptide.asking import said_of
 from snaptide.backoff_logger import BackoffLogger
-from snaptide.listener import Listeners
 
 log = logging.getLogger(__name__)
 
@@ -44,18 +43,15 @@ class CatalogScheduler(Scheduler):
     def __init__(self, app: Celery, *args: Any, **kwargs: Any) -> None:
         self._looks: dict[str, Look] = {}
         self._pool: ThreadPoolExecutor | None = None
-        self._listeners: Listeners | None = None
         super().__init__(app, *args, **kwargs)
 
     def setup_schedule(self) -> None:
-        """Start looking at the sites, and listening to them."""
+        """Start looking at the sites."""
         sites = configured().directory.values()
         self._looks = {site.name: Look(self.app, site) for site in sites}
         self._pool = ThreadPoolExecutor(
             max_workers=max(len(self._looks), 1), thread_name_prefix="snaptide-beat"
         )
-        self._listeners = Listeners.of(self.app)
-        self._listeners.start()
 
     def tick(self, *_args: Any, **_kwargs: Any) -> float:
         """Look at every site whose last look is over; returns the pause in seconds."""
@@ -65,9 +61,7 @@ class CatalogScheduler(Scheduler):
         return PACE
 
     def close(self) -> None:
-        """Stop looking and listening."""
-        if self._listeners is not None:
-            self._listeners.stop()
+        """Stop looking."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
         super().close()

@@ -1,100 +1,138 @@
-"""Asks for a push as soon as a user commits deferred calls, by LISTEN and NOTIFY.
+"""A worker listens for commits at its sites, and has each pushed at once.
 
-The trigger notifies at most once in 100 ms for all sessions, because NOTIFY takes
-a lock. So a listener looks at the queue once more after a short window, and also at
-long intervals without a notification. Nothing depends on it: a schedule or the next
-look finds the calls that it misses.
+One thread waits for the notifications of all sites, by LISTEN and NOTIFY; what it hears
+is done in the threads of `small_pushes`. The trigger notifies at most once in 100 ms
+for all sessions, because NOTIFY takes a lock. So the queue is looked at once more after
+a short window, and also at long intervals without a notification. Nothing depends on
+it: a schedule or the next look finds the calls that it misses.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import psycopg
-from celery import Celery
-from sqlalchemy.exc import SQLAlchemyError
+from celery import Celery, bootsteps
 
-from deferred.queues.backlog import waiting_destinations
 from sites import Site
 from sites.configured import configured
 from sites.errors import SiteNotInitialised, SnaptideError
-from sites.sessions.site import autocommit
-from snaptide.application import PUSH, enqueue
+from snaptide.application import sites_of
 from snaptide.asking import said_of
 from snaptide.backoff_logger import LONGEST, BackoffLogger
-from snaptide.request_limiter import RequestLimiter
+from snaptide.small_pushes import SmallPushes
 
 log = logging.getLogger(__name__)
 
 CHANNEL = "snaptide_push"
 
-#: A listener notices within so many seconds that it is to stop.
-_STOP_WITHIN = 0.5
+#: Seconds until the next look, if the last one left calls waiting.
+SOON = 1.0
 
-Session = psycopg.Connection[Any]
+Session = psycopg.AsyncConnection[Any]
 
 
-class Listeners:
-    """The listeners of this process: one thread per site."""
+class Listen(bootsteps.StartStopStep):
+    """The step by which Celery starts and stops the listening of each worker."""
 
-    def __init__(self, threads: Iterable[Listener]) -> None:
-        self._threads = list(threads)
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self._listening: Listening | None = None
 
-    @classmethod
-    def of(cls, app: Celery) -> Listeners:
-        """Listeners to all configured sites; none if the settings turn them off."""
-        how = app.conf.get("snaptide_listen") or {}
-        if not how.get("listen", True):
-            return cls([])
-        return cls(
-            Listener(app, site, debounce=how["debounce"], poll=how["poll"])
-            for site in configured().directory.values()
+    def include_if(self, parent: Any) -> bool:
+        """Whether the settings let workers listen."""
+        return bool(parent.app.conf.snaptide_listen["listen"])
+
+    def start(self, parent: Any) -> None:
+        """Listen to the sites whose queues the worker takes."""
+        directory = configured().directory
+        sites = [directory[n] for n in sites_of(parent.app) if n in directory]
+        self._listening = Listening(parent.app, sites)
+        self._listening.start()
+
+    def stop(self, parent: Any) -> None:
+        """Stop listening, before the worker ends or when it cannot start."""
+        if self._listening is not None:
+            self._listening.stop()
+            self._listening = None
+
+    terminate = stop
+
+
+class Listening:
+    """The thread that listens to some sites."""
+
+    def __init__(self, app: Celery, sites: Sequence[Site]) -> None:
+        self._app = app
+        self._sites = sites
+        self._stopping: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._listen()),
+            name="snaptide-listener",
+            daemon=True,
         )
 
     def start(self) -> None:
         """Start listening."""
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
+        self._ready.wait()
 
     def stop(self) -> None:
-        """Stop listening, and wait at most 2 seconds for each thread to end."""
-        for thread in self._threads:
-            thread.stopping.set()
-        for thread in self._threads:
-            thread.join(timeout=4 * _STOP_WITHIN)
+        """Stop listening, and wait for the pushes that run: each ends soon."""
+        if self._stopping is not None:
+            loop, stopping = self._stopping
+            loop.call_soon_threadsafe(stopping.set)
+            self._thread.join()
+
+    async def _listen(self) -> None:
+        stopping = asyncio.Event()
+        self._stopping = asyncio.get_running_loop(), stopping
+        self._ready.set()
+        how = self._app.conf.snaptide_listen
+        with SmallPushes(self._app, lasting=how["poll"]) as pushes:
+            each = [
+                asyncio.create_task(
+                    Listener(
+                        site, pushes, debounce=how["debounce"], poll=how["poll"]
+                    ).run()
+                )
+                for site in self._sites
+            ]
+            await stopping.wait()
+            await _cancelled(each)
 
 
-class Listener(threading.Thread):
-    """Asks for pushes of one site when its users commit."""
+class Listener:
+    """Has the queue of one site pushed when its users commit."""
 
     def __init__(
-        self, app: Celery, site: Site, *, debounce: float = 0.2, poll: float = 30.0
+        self, site: Site, pushes: SmallPushes, *, debounce: float, poll: float
     ) -> None:
-        super().__init__(name=f"snaptide-listener-{site.name}", daemon=True)
-        self.stopping = threading.Event()
-        self._app = app
         self._site = site
+        self._pushes = pushes
         self._debounce = debounce
         self._poll = poll
         self._listening = BackoffLogger(log, f"Listening to {site.name}")
-        self._sending = BackoffLogger(log, f"Pushes of {site.name}")
-        self._requests = RequestLimiter(lasting=poll)
 
-    def run(self) -> None:
-        """Listen until told to stop; connect again when the connection is lost."""
-        while not self.stopping.is_set():
+    async def run(self) -> None:
+        """Listen until cancelled; connect again when the connection is lost."""
+        while True:
             try:
-                with self._connect() as session:
-                    session.execute(f"LISTEN {CHANNEL}")
+                async with await self._connect() as session:
+                    await session.execute(f"LISTEN {CHANNEL}")
                     # Push the calls committed while no listener was connected.
-                    self._ask()
+                    done = await self._pushes.look(self._site)
                     self._listening.over()
-                    self._follow(session)
-            except (psycopg.Error, SnaptideError, SQLAlchemyError) as error:
-                self.stopping.wait(self._leave_alone(said_of(self._site, error)))
+                    await self._follow(session, done=done)
+            except Exception as error:
+                # No caller waits for this: say here whatever ends it, and go on.
+                told = await self._pushes.aside(said_of, self._site, error)
+                await asyncio.sleep(self._leave_alone(told))
 
     def _leave_alone(self, error: SnaptideError) -> float:
         """Log the error; returns the seconds until the next try.
@@ -105,53 +143,34 @@ class Listener(threading.Thread):
             return LONGEST
         return self._listening.failed(error)
 
-    def _connect(self) -> Session:
-        return psycopg.connect(
+    async def _connect(self) -> Session:
+        return await psycopg.AsyncConnection.connect(
             self._site.libpq_uri(),
             autocommit=True,
             connect_timeout=10,
             application_name="snaptide-listener",
         )
 
-    def _follow(self, session: Session) -> None:
-        """Ask at once for the first commit, and once for all of the window after it."""
-        while not self.stopping.is_set():
-            self._sleep_until_told(session)
-            if self.stopping.is_set():
-                return
-            self._ask()
-            self.stopping.wait(self._debounce)
-            _forget_told(session)
-            self._ask()
-
-    def _sleep_until_told(self, session: Session) -> None:
-        """Wait for a notification, at most until the next look is due."""
-        # If the broker did not answer, try it again soon.
-        seconds_left = min(self._poll, 1.0) if self._sending.resting else self._poll
-        while seconds_left > 0 and not self.stopping.is_set():
-            for _ in session.notifies(timeout=_STOP_WITHIN, stop_after=1):
-                return
-            seconds_left -= _STOP_WITHIN
-
-    def _ask(self) -> None:
-        """Enqueue a push to each destination that has calls waiting.
-
-        As long as no push is done, it enqueues only a few requests.
-        """
-        try:
-            with self._site.session() as connection, autocommit(connection):
-                waiting = waiting_destinations(connection)
-            for name, pushed_at in waiting.items():
-                if not self._requests.is_enough(name, pushed_at):
-                    enqueue(self._app, PUSH, self._site.name, name, expires=self._poll)
-                    self._requests.note(name)
-        except SnaptideError as error:
-            self._sending.failed(error)
-        else:
-            self._sending.over()
+    async def _follow(self, session: Session, *, done: bool) -> None:
+        """Have the first commit pushed at once, and what its window brings after it."""
+        while True:
+            # The broker did not answer, or another push was at work.
+            await _told(session, self._poll if done else min(self._poll, SOON))
+            await self._pushes.look(self._site)
+            await asyncio.sleep(self._debounce)
+            await _told(session, 0)  # the look that follows answers these
+            done = await self._pushes.look(self._site)
 
 
-def _forget_told(session: Session) -> None:
-    """Drop notifications that have arrived: the look that follows answers them."""
-    for _ in session.notifies(timeout=0):
+async def _told(session: Session, seconds: float) -> None:
+    """Wait for a notification, at most so long; forget those that have arrived."""
+    stop_after = 1 if seconds else None
+    async for _ in session.notifies(timeout=seconds, stop_after=stop_after):
         pass
+
+
+async def _cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:
+    tasks = list(tasks)
+    for one in tasks:
+        one.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

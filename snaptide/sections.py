@@ -221,6 +221,12 @@ class WorkerSettings(BaseModel):
     #: Start Spark when the worker is ready, if one of its sites has snapshots. Without
     #: this, Spark starts with the first refresh, which takes seconds longer.
     warm: bool = True
+    #: Push after commits (by notification), not only on schedules.
+    listen: bool = True
+    #: Length of a window in seconds: after the first push, at most one per window.
+    debounce: float = Field(default=0.2, ge=0.01, le=60)
+    #: Seconds between two looks at a queue without a notification.
+    poll: float = Field(default=30, ge=1)
 
 
 class QueueSettings(BaseModel):
@@ -246,16 +252,3 @@ class NumberSettings(BaseModel):
     #: Days for which a site may be away from its master: a lease has twice the numbers
     #: that it uses in that time, but at least 1,000.
     days_away: float = Field(default=DAYS_AWAY, gt=0)
-
-
-class BeatSettings(BaseModel):
-    """`[beat]`: how soon a commit is pushed."""
-
-    model_config = _strict
-
-    #: Push after commits (by notification), not only on schedules.
-    listen: bool = True
-    #: Length of a window in seconds: after the first push, at most one per window.
-    debounce: float = Field(default=0.2, ge=0.01, le=60)
-    #: Seconds between two looks at a queue without a notification.
-    poll: float = Field(default=30, ge=1)

@@ -18,7 +18,6 @@ from sites.configured import Configuration, configure
 from snaptide import VARIABLE, environment, settings_file
 from snaptide.errors import SettingsNotFound
 from snaptide.sections import (
-    BeatSettings,
     BrokerSettings,
     NotificationSettings,
     NumberSettings,
@@ -55,7 +54,6 @@ class Settings(BaseModel):
     notification: NotificationSettings = NotificationSettings()
     worker: WorkerSettings = WorkerSettings()
     push: PushSettings = PushSettings()
-    beat: BeatSettings = BeatSettings()
     queue: QueueSettings = QueueSettings()
     numbers: NumberSettings = NumberSettings()
 

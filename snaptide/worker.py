@@ -40,5 +40,5 @@ def run_worker(
 
 
 def run_beat(app: Celery, *, log_level: str) -> None:
-    """Run beat, with the listeners, until it is told to stop."""
+    """Run beat until it is told to stop."""
     app.start(["beat", f"--loglevel={log_level}"])

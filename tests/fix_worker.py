@@ -22,6 +22,9 @@ from snaptide.embedded import RedisServer
 
 ROOT = Path(__file__).resolve().parent.parent
 
+#: More settings, for workers that push when they are asked to, and at no commit.
+NOT_LISTENING = "[worker]\nlisten = false\n"
+
 _numbers = itertools.count()
 
 

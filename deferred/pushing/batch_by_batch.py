@@ -58,6 +58,7 @@ def push_all(ends: Ends, sender: Sender, run: Run) -> None:
         if time.monotonic() >= idle_until:
             return
         time.sleep(POLL)
+    run.unfinished = True
     if at is not None:
         # The next batch would have noted it.
         with ends.origin.begin():
@@ -130,6 +131,10 @@ def _push_batch(
     sender = sender.pushing(shipment.queues)
     after = at.order_no if at.batch_id == batch.id else -1
     listed = ledger.listing(origin, batch)
+    if run.leaves(sum(listed.calls)):
+        origin.rollback()
+        target.rollback()
+        return at
     groups = apply_groups.planned(shipment, listed, after, run)
     ledger.note(target, sender.id, batch, listed)
     faults.point("push.before_lay_commit")

@@ -41,6 +41,9 @@ from sites.sessions.prepared import as_json
 from sites.sessions.site import autocommit
 from sites.words import counted, does
 
+#: A push of a small queue leaves a batch with more calls to another push.
+SMALL = 1_000
+
 
 def push(
     site: Site,
@@ -79,7 +82,29 @@ def push(
         TooManyErrors: the destination has parked as many as `error_limit` allows.
     """
     chosen = PushOptions.of({**configured.push_options(), **options})
-    run = Run(options=chosen, progress=progress, stop=stop)
+    return _push_as(
+        site, destination, Run(options=chosen, progress=progress, stop=stop)
+    )
+
+
+def push_small(site: Site, destination: str, *, stop: Callable[[], bool]) -> PushReport:
+    """Push a queue in which little waits, for a caller that has other sites to serve.
+
+    A batch with more than `SMALL` calls is left to another push; then, and if it was
+    told to stop, the report says that it is unfinished.
+
+    Parameters:
+        stop: when it returns True, the push ends between two commits.
+
+    Raises:
+        as `push` does.
+    """
+    chosen = PushOptions.of({**configured.push_options(), "parallelism": 0})
+    return _push_as(site, destination, Run(options=chosen, stop=stop, most_calls=SMALL))
+
+
+def _push_as(site: Site, destination: str | None, run: Run) -> PushReport:
+    """Push as a run has it."""
     with traces.span("push", site=site.name, destination=destination) as span:
         try:
             name, alone = _push_in_turn(site, destination, run, span)
@@ -102,6 +127,7 @@ def push(
         conflicts_resolved=run.resolved,
         seconds=time.monotonic() - run.began,
         another_pusher=not alone,
+        unfinished=run.unfinished,
     )
 
 

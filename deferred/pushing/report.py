@@ -23,3 +23,5 @@ class PushReport:
     seconds: float = 0.0
     #: another pusher was at work, so this one did nothing
     another_pusher: bool = False
+    #: it ended before the queue was empty, as it was told to
+    unfinished: bool = False

@@ -34,6 +34,10 @@ class Run:
     error_ids: list[int] = field(default_factory=list)
     #: how many were parked because their group is quiet at the destination
     held_back: int = 0
+    #: a batch with more calls is left to another push; None is no limit
+    most_calls: int | None = None
+    #: it ended before the queue was empty
+    unfinished: bool = False
     #: how many of this site's transactions the destination had parked before
     parked: int = 0
     #: what the push does for replication groups
@@ -101,11 +105,18 @@ class Run:
         """Whether the destination has parked as many as `error_limit` allows."""
         return 0 < self.options.error_limit <= self.parked + len(self.error_ids)
 
+    def leaves(self, calls: int) -> bool:
+        """Whether a batch is too large for this run, which is over then."""
+        if self.most_calls is not None and calls > self.most_calls:
+            self.unfinished = True
+        return self.unfinished
+
     def over(self, uncommitted: int = 0) -> bool:
         """Whether to stop, given how many transactions still have to be committed."""
         left, options = self.left(), self.options
         return (
-            (options.stop_on_error and bool(self.error_ids))
+            self.unfinished
+            or (options.stop_on_error and bool(self.error_ids))
             or self.too_many_errors
             or (self.stop is not None and self.stop())
             or (left is not None and left <= uncommitted)

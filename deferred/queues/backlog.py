@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
-from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.catalog import deferred_transaction, delivery, destination, schedule
 from deferred.errors import NoSuchDestination
 from deferred.queues import destination_state
 from deferred.queues.destination_state import DestinationState
@@ -27,6 +27,9 @@ from sites.sessions.prepared import Prepared, planned_once
 
 #: Workers leave a destination that failed alone for at most so many seconds.
 LONGEST_PAUSE = 60
+
+#: A queue with no more transactions than that may be pushed by who listens.
+FEW = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,21 +62,33 @@ VIEW = sa.table("defbacklog", *map(sa.column, Backlog.__slots__), schema=SCHEMA)
 EVERY = select(VIEW).where(goes_to(VIEW.c.destination)).order_by("destination")
 
 
-def waiting_destinations(connection: Connection) -> dict[str, datetime | None]:
-    """Destinations that have waiting transactions and may be tried now.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What waits for a destination, for those that decide who pushes it."""
+
+    #: the last push; None before the first
+    pushed_at: datetime | None
+    #: more than `FEW` transactions wait
+    many: bool
+    #: the schedule of this push waits for an answer, or shows an error
+    noted: bool
+
+
+def waiting_destinations(connection: Connection) -> dict[str, Waiting]:
+    """Destinations that have waiting transactions and may be tried now, by name.
 
     Left out are those that are disabled, invalid, about to join a group, or have failed
     a moment ago.
-
-    Returns:
-        By destination, the time of the last push; None before the first.
     """
-    open_ = _heads().add_columns(destination.c.last_push_at).where(_open())
-    rows = connection.execute(planned_once(open_.order_by(destination.c.name))).all()
+    rows = connection.execute(_WAITING).all()
     return {
-        row.name: row.last_push_at
+        row.name: Waiting(
+            pushed_at=row.last_push_at,
+            many=row.transactions > FEW,
+            noted=row.noted,
+        )
         for row in rows
-        if connection.scalar(planned_once(_anything_for(row)))
+        if row.transactions
     }
 
 
@@ -159,15 +174,6 @@ def of_row(row: Mapping[str, Any]) -> Backlog:
     return Backlog(**{**row, "states": states})
 
 
-def _heads() -> sa.Select[Any]:
-    """How far the queues to destinations are cut into windows and batches."""
-    return select(
-        destination.c.name,
-        destination.c.batch_no,
-        sa.cast(destination.c.window_end, sa.Text).label("seen"),
-    )
-
-
 def _open() -> ColumnElement[bool]:
     """Whether a destination may be tried."""
     return sa.and_(
@@ -189,16 +195,9 @@ def _rests() -> ColumnElement[bool]:
     )
 
 
-def _anything_for(row: Row[Any]) -> sa.Select[tuple[bool]]:
-    return select(
-        sa.or_(
-            sa.exists().where(_cut(row.name, row.batch_no)),
-            sa.exists().where(_not_in_a_window(row)),
-        )
-    )
-
-
-def _cut(name: str, batch_no: int | ColumnElement[int]) -> ColumnElement[bool]:
+def _cut(
+    name: str | ColumnElement[str], batch_no: int | ColumnElement[int]
+) -> ColumnElement[bool]:
     """Undelivered transactions of the window, in the newest batch or in none yet."""
     return sa.and_(
         delivery.c.destination == name,
@@ -207,6 +206,39 @@ def _cut(name: str, batch_no: int | ColumnElement[int]) -> ColumnElement[bool]:
     )
 
 
-def _not_in_a_window(row: Row[Any]) -> ColumnElement[bool]:
-    """Transactions for the next window; some may not go to this destination."""
-    return position.since(deferred_transaction.c.xid, row.seen)
+def _up_to_few(*conditions: ColumnElement[bool]) -> ColumnElement[int]:
+    """How many rows meet conditions; no more than one above `FEW` are counted."""
+    found = select(sa.literal(1)).where(*conditions).limit(FEW + 1).subquery()
+    return select(func.count()).select_from(found).scalar_subquery()
+
+
+#: Transactions of the next window may not go to this destination. They are counted in
+#: two parts, because a scan for either would read the whole queue.
+_WAITING = planned_once(
+    select(
+        destination.c.name,
+        destination.c.last_push_at,
+        (
+            _up_to_few(_cut(destination.c.name, destination.c.batch_no))
+            + _up_to_few(
+                position.begun_since(
+                    deferred_transaction.c.xid, destination.c.window_end
+                )
+            )
+            + _up_to_few(
+                position.open_at(deferred_transaction.c.xid, destination.c.window_end)
+            )
+        ).label("transactions"),
+        sa.exists()
+        .where(
+            schedule.c.kind == "push",
+            schedule.c.subject == destination.c.name,
+            sa.or_(
+                schedule.c.last_error.is_not(None), schedule.c.asked_at.is_not(None)
+            ),
+        )
+        .label("noted"),
+    )
+    .where(_open())
+    .order_by(destination.c.name)
+)

@@ -65,7 +65,7 @@ def since(
     """
     given = literal(position) if isinstance(position, str) else position
     old = cast(given, PgSnapshot())
-    return and_(or_(xid >= func.pg_snapshot_xmax(old), _ran(xid, old)), _of_now(xid))
+    return and_(or_(xid >= func.pg_snapshot_xmax(old), open_at(xid, old)), _of_now(xid))
 
 
 def any_since(
@@ -80,11 +80,20 @@ def any_since(
         position: a value of the database.
     """
     last = select(func.max(xid)).where(_of_now(xid)).scalar_subquery()
-    ran = select(literal(1)).where(_ran(xid, position)).exists()
+    ran = select(literal(1)).where(open_at(xid, position)).exists()
     return or_(func.coalesce(last >= func.pg_snapshot_xmax(position), false()), ran)
 
 
-def _ran(xid: ColumnElement[Any], position: ColumnElement[Any]) -> ColumnElement[bool]:
+def begun_since(
+    xid: ColumnElement[Any], position: ColumnElement[Any]
+) -> ColumnElement[bool]:
+    """Whether a transaction of this cluster had not begun at a position."""
+    return and_(xid >= func.pg_snapshot_xmax(position), _of_now(xid))
+
+
+def open_at(
+    xid: ColumnElement[Any], position: ColumnElement[Any]
+) -> ColumnElement[bool]:
     """Whether a transaction was open at a position."""
     running = select(func.pg_snapshot_xip(position)).scalar_subquery()
     return xid == any_(func.array(running))

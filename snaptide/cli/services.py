@@ -59,7 +59,10 @@ def worker(
     log_level: Level = None,
     log_format: Format = None,
 ) -> None:
-    """Run the pushes, refreshes, purges and checks that are asked for.
+    """Push what users commit, and run what is scheduled or asked for.
+
+    It listens for commits at its sites, and pushes small queues itself. Several workers
+    may listen to a site.
 
     Example: snaptide worker --site jfk --pool threads
     """
@@ -82,7 +85,7 @@ def worker(
 def beat(
     ctx: typer.Context, log_level: Level = None, log_format: Format = None
 ) -> None:
-    """Ask for the work that is scheduled, and for a push after every commit.
+    """Ask for the work that is scheduled.
 
     Several beats may run: only one of them takes each due schedule.
 

@@ -29,14 +29,12 @@ visibility_timeout = 10
 
 [worker]
 concurrency = 2
+# Schedules alone decide, so that the demo can tell when the sites are offline.
+listen = false
 
 [spark.conf]
 # Short jobs: a JVM that compiles quickly rather than well needs 40 % less.
 "spark.driver.defaultJavaOptions" = "-XX:TieredStopAtLevel=1"
-
-[beat]
-# Schedules alone decide, so that the demo can tell when the sites are offline.
-listen = false
 """
 
 

@@ -14,7 +14,7 @@ from redis import Redis
 
 from sites import Directory
 from snaptide.application import PURGE, PUSH, REFRESH, queue_of
-from tests.fix_worker import Service, Services, WriteSettings, eventually
+from tests.fix_worker import NOT_LISTENING, Service, Services, WriteSettings, eventually
 from tests.linked_table import link, queued, run
 
 #: Larger than anything a task ever carries.
@@ -94,7 +94,7 @@ def test_nothing_of_them_runs(
     link(sites)
     run(sites["jfk"], "INSERT INTO orders (id, qty) VALUES (1, 1)")
     trap = tmp_path / "sprung"
-    services = Services(write_settings(sites, broker))
+    services = Services(write_settings(sites, broker, NOT_LISTENING))
     try:
         worker = services.worker("--concurrency=1")
         with Redis.from_url(broker) as redis:

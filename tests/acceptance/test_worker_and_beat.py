@@ -15,6 +15,7 @@ from redis import Redis
 import masters
 import snapshots
 from deferred import schedules
+from deferred.pushing.push import SMALL
 from deferred.queues.backlog import set_disabled
 from sites import Directory
 from snaptide import backoff_logger, migrate
@@ -22,10 +23,13 @@ from snaptide.application import PUSH
 from snaptide.embedded import RedisServer
 from snaptide.status import status_of
 from tests.fix_db import MakeDatabase
-from tests.fix_worker import Service, Services, WriteSettings, eventually
+from tests.fix_worker import NOT_LISTENING, Service, Services, WriteSettings, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
-from tests.linked_table import as_refresh, run, scalar
+from tests.linked_table import as_refresh, queued, run, scalar
+
+#: One transaction with more calls than a worker pushes without a task.
+MANY = f"SELECT g, 1 FROM generate_series(100, {100 + SMALL}) g"
 
 
 @prepared_once("hq", "jfk", needs="spark")
@@ -65,7 +69,6 @@ def test_a_commit_is_pushed_without_a_schedule(
     seats: Directory, services: Services
 ) -> None:
     services.worker()
-    services.beat()
     for number in (1, 2, 3):
         take(seats, number)
         eventually(partial(_is_taken, seats, number))
@@ -75,12 +78,11 @@ def test_a_commit_is_pushed_without_a_schedule(
     eventually(lambda: free_at_hq(seats, 5) == 7)
 
 
-def test_what_was_committed_before_beat_is_pushed_when_it_comes(
+def test_what_was_committed_before_a_worker_is_pushed_when_it_comes(
     seats: Directory, services: Services
 ) -> None:
-    services.worker()
     take(seats, 1)
-    services.beat()
+    services.worker()
     eventually(lambda: free_at_hq(seats, 1) == 7)
 
 
@@ -88,7 +90,6 @@ def test_listener_comes_back_after_its_line_is_cut(
     seats: Directory, services: Services
 ) -> None:
     services.worker()
-    services.beat()
     jfk = seats["jfk"]
     here = "FROM pg_stat_activity WHERE application_name = 'snaptide-listener'"
     mine = f"{here} AND datname = '{jfk.url.database}'"
@@ -102,7 +103,7 @@ def test_listener_comes_back_after_its_line_is_cut(
 def test_schedules_take_effect_without_a_restart(
     seats: Directory, sites: Directory, broker: str, write_settings: WriteSettings
 ) -> None:
-    services = Services(write_settings(sites, broker, "[beat]\nlisten = false\n"))
+    services = Services(write_settings(sites, broker, NOT_LISTENING))
     try:
         services.worker()
         services.beat()
@@ -145,10 +146,19 @@ def _pushes(client: Redis) -> list[bytes | str]:
 
 
 def test_a_broker_that_forgets_loses_nothing(
-    seats: Directory, services: Services, broker: str
+    seats: Directory, broker: str, write_settings: WriteSettings
 ) -> None:
+    services = Services(write_settings(seats, broker, NOT_LISTENING))
+    try:
+        _forgets(seats, services, broker)
+    finally:
+        services.stop()
+
+
+def _forgets(seats: Directory, services: Services, broker: str) -> None:
     services.beat()
     take(seats, 1)
+    schedules.schedule(seats["jfk"], "push", "hq", every="1h")
     with Redis.from_url(broker) as client:
         eventually(lambda: _pushes(client))
         client.flushdb()
@@ -165,18 +175,19 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
-def test_a_broker_that_goes_away_and_comes_back(
+def test_a_broker_that_is_away_delays_long_queues_alone(
     seats: Directory, own_redis: RedisServer, write_settings: WriteSettings
 ) -> None:
     services = Services(write_settings(seats, own_redis.url()))
     try:
-        services.worker()
-        beat = services.beat()
+        worker = services.worker()
         own_redis.kill()
         take(seats, 1)
-        beat.wait_for_line("Pushes of jfk: SNP-402 The broker does not answer.")
+        eventually(lambda: free_at_hq(seats, 1) == 7)
+        run(seats["jfk"], f"INSERT INTO public.seats {MANY}")
+        worker.wait_for_line("Pushes of jfk: SNP-402 The broker does not answer.")
         own_redis.start()
-        eventually(lambda: free_at_hq(seats, 1) == 7, seconds=150)
+        eventually(lambda: not queued(seats["jfk"]), seconds=150)
     finally:
         services.stop()
 
@@ -184,7 +195,6 @@ def test_a_broker_that_goes_away_and_comes_back(
 def test_a_killed_worker_leaves_the_push_to_the_next_one(
     seats: Directory, services: Services
 ) -> None:
-    services.beat()
     first = services.worker(SNAPTIDE_FAULT="push.after_apply:kill")
     take(seats, 1)
     first.wait_killed()

@@ -18,7 +18,7 @@ from deferred import schedules
 from sites import Directory, Site
 from snaptide.embedded import RedisServer
 from tests.fix_sites import log
-from tests.fix_worker import Service, Services, WriteSettings, eventually
+from tests.fix_worker import NOT_LISTENING, Service, Services, WriteSettings, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
 from tests.linked_table import application, queued, run
@@ -80,7 +80,7 @@ def services(
     counter: Directory, redis: RedisServer, write_settings: WriteSettings
 ) -> Iterator[Services]:
     """Workers and beats that find work by their schedules alone."""
-    started = Services(write_settings(counter, redis.url(), "[beat]\nlisten = false\n"))
+    started = Services(write_settings(counter, redis.url(), NOT_LISTENING))
     yield started
     started.stop()
 

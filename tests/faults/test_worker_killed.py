@@ -16,7 +16,7 @@ from snaptide.application import PUSH, celery_app, enqueue
 from snaptide.settings import Settings
 from tests.fix_moments import Moments
 from tests.fix_sites import log
-from tests.fix_worker import Services, eventually
+from tests.fix_worker import NOT_LISTENING, Services, WriteSettings, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
 from tests.linked_table import queued, run
@@ -55,8 +55,18 @@ def count_up(jfk: Site, times: int) -> None:
 
 
 @pytest.fixture
+def services(
+    sites: Directory, broker: str, write_settings: WriteSettings
+) -> Iterator[Services]:
+    """Workers that push in tasks alone."""
+    started = Services(write_settings(sites, broker, NOT_LISTENING))
+    yield started
+    started.stop()
+
+
+@pytest.fixture
 def ask(services: Services) -> Iterator[Callable[[], object]]:
-    """Ask the workers for a push, as a listener does."""
+    """Ask the workers for a push."""
     app = celery_app(Settings.load(services.config))
     yield lambda: enqueue(app, PUSH, "jfk", "hq")
     app.close()

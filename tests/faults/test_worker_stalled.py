@@ -8,7 +8,7 @@ from redis import Redis
 from sites import Directory
 from snaptide.application import PUSH, celery_app, enqueue
 from snaptide.settings import Settings
-from tests.fix_worker import Service, Services, eventually
+from tests.fix_worker import NOT_LISTENING, Service, Services, WriteSettings, eventually
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
 COUNT_UP = "UPDATE orders SET qty = qty + 1"
@@ -33,8 +33,18 @@ def orders(sites: Directory) -> Directory:
 
 
 @pytest.fixture
+def services(
+    sites: Directory, broker: str, write_settings: WriteSettings
+) -> Iterator[Services]:
+    """Workers that push in tasks alone."""
+    started = Services(write_settings(sites, broker, NOT_LISTENING))
+    yield started
+    started.stop()
+
+
+@pytest.fixture
 def ask(services: Services) -> Iterator[Callable[[], object]]:
-    """Ask the workers for a push, as a listener does."""
+    """Ask the workers for a push."""
     app = celery_app(Settings.load(services.config))
     yield lambda: enqueue(app, PUSH, "jfk", "hq")
     app.close()

@@ -69,7 +69,7 @@ def test_each_setting_and_option_has_a_reader() -> None:
         for package in PACKAGES
         for file in (ROOT / package).rglob("*.py")
     ]
-    # As an attribute; those of [beat] go through Celery's settings, by name.
+    # As an attribute; those of listening go through Celery's settings, by name.
     read = {
         name for text in sources for name in re.findall(r'(?:\.|\["|get\(")(\w+)', text)
     }
