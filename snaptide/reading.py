@@ -37,6 +37,12 @@ from sites.sessions.prepared import Prepared, as_json
 from snapshots.catalog import refresh_group, refresh_run, refresh_step, snapshot
 from snaptide import revisions
 
+#: How many workers listen to commits at this site.
+LISTENERS = (
+    "(SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND application_name = 'snaptide-listener')"
+)
+
 #: A row, with its columns as attributes.
 Row = Any
 
@@ -49,6 +55,8 @@ class Reading:
     now: datetime
     #: when beat last looked at the site
     looked_at: datetime | None
+    #: how many workers listen to its commits
+    listeners: int
     #: when the oldest change was made that a snapshot log keeps
     log_oldest: datetime | None
     #: how long the site took to say it
@@ -217,6 +225,7 @@ _VALUES = {
     "revision": select(revisions.VERSION.c.version_num).scalar_subquery(),
     "now": func.now(),
     "looked_at": select(beat.c.looked_at).scalar_subquery(),
+    "listeners": literal_column(LISTENERS),
     "log_oldest": literal_column("snaptide.log_oldest()"),
 }
 

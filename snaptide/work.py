@@ -21,6 +21,7 @@ from sites import Site
 from sites.catalog import activity
 from sites.sessions.activity import running
 from snaptide.asking import asking
+from snaptide.reading import LISTENERS
 
 #: So many runs of each kind are read.
 MOST = 200
@@ -28,10 +29,6 @@ MOST = 200
 _FROM = sa.text(
     "SELECT pid, COALESCE(host(client_addr), 'its own machine') FROM pg_stat_activity"
     " WHERE pid = ANY(:pids)"
-)
-_LISTENERS = sa.text(
-    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-    " AND application_name = 'snaptide-listener'"
 )
 _BLOCKED = sa.text(
     "SELECT a.pid, a.query_start AS since, b.pid AS holder, b.usename AS user,"
@@ -88,7 +85,7 @@ class Work:
     now: datetime
     #: when beat last looked at the site
     looked_at: datetime | None
-    #: beats that listen to its commits
+    #: workers that listen to its commits
     listeners: int
     runs: Sequence[Run]
     asked: Sequence[Asked]
@@ -113,7 +110,9 @@ def work_at(site: Site) -> Work:
         return Work(
             now=connection.execute(select(func.now())).scalar_one(),
             looked_at=runs.last_look(connection),
-            listeners=connection.scalar(_LISTENERS) or 0,
+            listeners=connection.execute(
+                select(sa.literal_column(LISTENERS))
+            ).scalar_one(),
             runs=_runs(connection),
             asked=[
                 Asked(**row._mapping)

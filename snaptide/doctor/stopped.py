@@ -12,6 +12,7 @@ from deferred.error_catalog import WITHDRAWN
 from deferred.queues.backlog import Backlog
 from deferred.queues.destination_state import State
 from deferred.runs import GRACE
+from deferred.schedules import EVERYTHING
 from groups.relay import holds
 from groups.relay.holds import QuietGroup
 from sites.words import counted, does
@@ -20,10 +21,11 @@ from snaptide.reading import Reading
 
 
 def check(found: Reading, site: str) -> Iterator[Finding]:
-    """Findings about destinations, schedules, beat, groups and parked errors."""
+    """Findings about destinations, schedules, services, groups and parked errors."""
     yield from _destinations(found, site)
     yield from _schedules(found, site)
     yield from _beat(found, site)
+    yield from _listening(found, site)
     yield from _groups(found, site)
     yield from _suspended(found, site)
     yield from _quiet(found, site)
@@ -80,26 +82,47 @@ def _schedules(found: Reading, site: str) -> Iterator[Finding]:
 
 
 def _beat(found: Reading, site: str) -> Iterator[Finding]:
-    """A finding if beat does not look at this site, and a schedule or push needs it."""
+    """A finding if beat does not look at this site, and a schedule needs it."""
     looked_at = found.looked_at
     if looked_at is not None and looked_at >= found.now - GRACE:
         return
-    scheduled = any(not one.disabled for one in found.schedules)
-    # Pushes after commits need beat, too. If it never ran here, people push by hand.
-    if scheduled or (looked_at is not None and any(map(_may_go, found.backlog))):
+    if any(not one.disabled for one in found.schedules):
         since = f"since {_at(looked_at)}" if looked_at else "yet"
         yield warning(
             site,
             "beat",
-            f"It has not looked at this site {since}: schedules do not run, and "
-            "commits are not pushed automatically.",
+            f"It has not looked at this site {since}: schedules do not run.",
             "snaptide beat",
         )
 
 
-def _may_go(one: Backlog) -> bool:
-    """Whether something waits for a destination that is open."""
-    return one.transactions > 0 and all(at.state == "excused" for at in one.states)
+def _listening(found: Reading, site: str) -> Iterator[Finding]:
+    """A finding if commits wait, and neither a worker nor a schedule pushes them.
+
+    If beat never looked at this site, people push by hand.
+    """
+    if found.listeners or found.looked_at is None:
+        return
+    pushed = {
+        one.subject
+        for one in found.schedules
+        if one.kind == "push" and not one.disabled
+    }
+    for one in found.backlog:
+        if _waits(one, found.now) and not pushed & {one.destination, EVERYTHING}:
+            yield warning(
+                site,
+                f"destination {one.destination}",
+                "Commits wait for a push, and no worker listens for them.",
+                f"snaptide worker --site {site}",
+            )
+
+
+def _waits(one: Backlog, now: datetime) -> bool:
+    """Whether something has waited for a while for a destination that is open."""
+    since = one.oldest
+    late = since is not None and since < now - GRACE
+    return late and all(at.state == "excused" for at in one.states)
 
 
 def _groups(found: Reading, site: str) -> Iterator[Finding]:

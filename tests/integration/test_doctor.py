@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import psycopg
 import pytest
 
 import deferred
 import masters
 import snapshots
-from deferred import schedules
+from deferred import runs, schedules
 from deferred.queues.backlog import set_disabled
 from sites import Directory, Site
 from snaptide import doctor
-from snaptide.doctor import Finding, bloat
+from snaptide.doctor import Finding, bloat, stopped
 from tests.fix_db import MakeDatabase
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
@@ -285,6 +288,20 @@ def test_what_stopped(pair: Directory) -> None:
         "beat",
         "refresh group seats",
     ]
+
+
+def test_nobody_listens(pair: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    jfk = pair["jfk"]
+    run(jfk, "UPDATE public.seats SET free = 7 WHERE id = 1")
+    monkeypatch.setattr(stopped, "GRACE", timedelta(0))
+    assert examine(jfk) == []  # beat has never looked: people push by hand
+    with jfk.transaction() as connection:
+        runs.note_look(connection)
+    assert only(jfk).todo == "snaptide worker --site jfk"
+    with psycopg.connect(jfk.libpq_uri(), application_name="snaptide-listener"):
+        assert examine(jfk) == []
+    schedules.schedule(jfk, "push", every="1h")
+    assert [found.subject for found in examine(jfk)] == ["beat"]
 
 
 def test_parked_errors(pair: Directory) -> None:

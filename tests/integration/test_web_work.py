@@ -62,7 +62,7 @@ def test_what_runs_and_what_was_asked_for(sites: Directory, browser: Browser) ->
     told = part(page, "Asked for, and not ended")
     assert "refresh g3 jfk 3 min ago refresh g2 jfk 2 min ago" in told
     assert "no worker takes it: snaptide worker" in told
-    assert re.search(r"jfk .* ago no beat 1 3, since 3 min", part(page, "Sites"))
+    assert re.search(r"jfk .* ago no worker 1 3, since 3 min", part(page, "Sites"))
     assert "Nothing runs." in browser.get("/work")
 
 
