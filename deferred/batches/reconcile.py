@@ -75,7 +75,7 @@ def look_there(
         target,
         name,
         site=me.site_id,
-        also=(marker.SEEN, relay.CONCERNED.label("concerned"), *also),
+        also=(marker.SEEN, _CONCERNED, *also),
         its_id=me.site_id,
         **values,
     )
@@ -201,6 +201,9 @@ _AGREED = (
     .label("agreed")
 )
 _AGREED_NOW = planned_once(select(_AGREED))
+
+#: Made once: a statement is kept for each set of values that `peers.look` is asked for.
+_CONCERNED = relay.CONCERNED.label("concerned")
 
 
 def reconcile(

@@ -274,3 +274,12 @@ def _wait_until_blocked(orders: Directory) -> None:
     eventually(
         lambda: run(orders["hq"], waiting_lock)[0][0], what="a pusher to be waiting"
     )
+
+
+def test_pushes_keep_no_statement_each(orders: Directory) -> None:
+    kept = []
+    for _ in range(3):
+        run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
+        deferred.push(orders["jfk"])
+        kept.append(identity._with.cache_info().currsize)
+    assert kept[0] == kept[2]
