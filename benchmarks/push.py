@@ -158,10 +158,10 @@ def _settle(sites: Directory, table: str) -> None:
         tidy(site, f"public.{table}")
 
 
-def link(sites: Directory, table: str = "orders") -> None:
+def link(sites: Directory, table: str = "orders", origin: str = "jfk") -> None:
     """An updatable snapshot's queue over a table that is filled already."""
     name = QualifiedName("public", table)
-    with sites["jfk"].transaction() as connection:
+    with sites[origin].transaction() as connection:
         connection.execute(
             text(
                 f"CREATE TABLE snaptide.extra_{table} (id bigint GENERATED ALWAYS AS"
