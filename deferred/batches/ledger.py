@@ -28,6 +28,7 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
+from sqlalchemy.sql.dml import ReturningInsert
 
 from deferred.batches.batch import PART, Batch, placed
 from deferred.batches.marker import Marker
@@ -38,6 +39,7 @@ from deferred.catalog import (
     push_batch,
     push_marker,
 )
+from sites import durable
 from sites.capture.position import STRETCH
 from sites.sessions.prepared import planned_once
 from sites.transfer.types import NativeType, PgSnapshot
@@ -73,24 +75,43 @@ def _numbers(array: str | None) -> list[int]:
 def note(
     target: Connection, sender_id: uuid.UUID, batch: Batch, listed: Listing
 ) -> None:
-    """Record at the destination the transactions of a batch, before it is applied."""
-    columns = push_batch.c
-    values: dict[str, Any] = {"id": batch.id, "traceparent": batch.traceparent} | {
-        name: cast(literal(value, Text), columns[name].type)
-        for name, value in listed.lists.items()
+    """Record at the destination the transactions of a batch, before it is applied.
+
+    The caller's commit is not flushed: that of the first transaction of the batch is,
+    and nobody outside needs the record before.
+    """
+    facts = {
+        "origin_id": sender_id,
+        "number": batch.number,
+        "id": batch.id,
+        "traceparent": batch.traceparent,
+        **listed.lists,
     }
-    statement = insert(push_batch).values(
-        origin_id=sender_id, number=batch.number, **values
-    )
+    target.execute(_noted(), {f"its_{name}": value for name, value in facts.items()})
+
+
+@cache
+def _noted() -> ReturningInsert[Any]:
+    columns = push_batch.c
+
+    def given(name: str) -> ColumnElement[Any]:
+        return sa.bindparam(f"its_{name}", type_=columns[name].type)
+
+    keys = {name: given(name) for name in ("origin_id", "number")}
+    values = {name: given(name) for name in ("id", "traceparent")} | {
+        name: cast(sa.bindparam(f"its_{name}", type_=Text), columns[name].type)
+        for name in ("orders", "started", "transactions", "origins", "made")
+    }
     # A batch of that number with another id was shipped, but nothing of it applied.
-    target.execute(
-        planned_once(
-            statement.on_conflict_do_update(
-                index_elements=[push_batch.c.origin_id, push_batch.c.number],
-                set_=values,
-                where=push_batch.c.id != batch.id,
-            )
+    return planned_once(
+        insert(push_batch)
+        .values(**keys, **values)
+        .on_conflict_do_update(
+            index_elements=[columns.origin_id, columns.number],
+            set_=values,
+            where=columns.id != values["id"],
         )
+        .returning(durable.LATER)
     )
 
 

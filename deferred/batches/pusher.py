@@ -6,11 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, Function, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Function,
+    Text,
+    bindparam,
+    func,
+    select,
+)
 from tenacity import Retrying, stop_after_delay, wait_random
 
 from deferred.errors import PushRunning
 from sites import retry
+from sites.sessions.prepared import planned_once
 from sites.sessions.site import autocommit
 
 #: How long a caller that has to be the pusher waits for another one to end.
@@ -27,10 +36,6 @@ class Turn:
     def __bool__(self) -> bool:
         return self.held
 
-    def end(self) -> ColumnElement[bool]:
-        """Releases the lock in the statement that returns this, the turn's last one."""
-        return func.pg_advisory_unlock(*_key(self.name))
-
 
 @contextmanager
 def only_pusher(connection: Connection, name: str) -> Iterator[Turn]:
@@ -41,15 +46,14 @@ def only_pusher(connection: Connection, name: str) -> Iterator[Turn]:
     """
     connection.commit()
     with autocommit(connection):
-        lock = func.pg_try_advisory_lock(*_key(name))
-        turn = Turn(name=name, held=bool(connection.scalar(select(lock))))
+        turn = Turn(name=name, held=bool(connection.scalar(_TRY, {"pushed_to": name})))
     try:
         yield turn
     finally:
         if turn.held and not connection.invalidated:
             connection.rollback()
             with autocommit(connection):
-                connection.execute(select(turn.end()))
+                connection.execute(_END, {"pushed_to": name})
 
 
 def keep_out(connection: Connection, name: str) -> bool:
@@ -61,8 +65,16 @@ def keep_out(connection: Connection, name: str) -> bool:
     return bool(connection.scalar(select(lock)))
 
 
-def _key(name: str) -> tuple[Function[int], Function[int]]:
+def _key(name: str | ColumnElement[str]) -> tuple[Function[int], Function[int]]:
     return func.hashtext("snaptide.push"), func.hashtext(name)
+
+
+_PUSHED_TO = _key(bindparam("pushed_to", type_=Text))
+_TRY = planned_once(select(func.pg_try_advisory_lock(*_PUSHED_TO)))
+
+#: Releases the lock of the destination `pushed_to`, in a statement that returns this.
+RELEASED = func.pg_advisory_unlock(*_PUSHED_TO)
+_END = planned_once(select(RELEASED))
 
 
 def waiting_for_pushes() -> Retrying:

@@ -76,16 +76,11 @@ def stage(
     """
     table = described(connection, target, columns)
     name = f"{_NAME}{number}"
-    wanted = Staged(
-        table=table,
-        source=source(name, table, columns),
-        columns=tuple(columns),
-        identity=tuple(identity),
-    )
     kept: dict[str, _Kept] = connection.info.setdefault(_KEPT, {})
     before = kept.get(name)
+    wanted = table, tuple(columns), tuple(identity)
     if before is not None and before.is_there(
-        state or states(connection, [number])[number], wanted
+        state or states(connection, [number])[number], *wanted
     ):
         if emptied or before.is_large:
             before.empty(connection)
@@ -93,9 +88,15 @@ def stage(
     # An earlier push over the same session may have left one.
     wide.drop(connection, QualifiedName(wide.TEMPORARY, name))
     create(connection, name, table, columns, schema=wide.TEMPORARY)
+    made = Staged(
+        table=table,
+        source=source(name, table, columns),
+        columns=tuple(columns),
+        identity=tuple(identity),
+    )
     if not wide.overflows(table, columns):
-        kept[name] = _Kept(states(connection, [number])[number].oid, wanted)
-    return wanted
+        kept[name] = _Kept(states(connection, [number])[number].oid, made)
+    return made
 
 
 @dataclass(slots=True)
@@ -107,9 +108,15 @@ class _Kept:
     #: bytes on disk, at the last look
     size: int | None = 0
 
-    def is_there(self, now: State, wanted: Staged) -> bool:
+    def is_there(
+        self,
+        now: State,
+        table: Table,
+        columns: tuple[str, ...],
+        identity: tuple[str, ...],
+    ) -> bool:
         """Whether it still exists, and was made for the same table and columns."""
-        mine, its = self.staged, (wanted.table, wanted.columns, wanted.identity)
+        mine, its = self.staged, (table, columns, identity)
         if (mine.table, mine.columns, mine.identity) != its:
             return False
         self.size = now.size

@@ -26,7 +26,7 @@ from deferred.queues.backlog import calls_left
 from deferred.queues.queue import Queue
 from masters.errors import TableAltered
 from sites import faults, retry, traces
-from sites.sessions.site import autocommit
+from sites.sessions.site import autocommit, reading
 
 #: Seconds after which an idle pusher with delay_seconds looks for new work.
 POLL = 0.2
@@ -115,7 +115,7 @@ def _push_batch(
     if at is None:
         at = _marker(target, sender)
     queues = cache(partial(queue.list_queues, origin, sender.master))
-    batch = _next_batch(ends, sender, at, queues)
+    batch = _next_batch(ends, sender, at, queues, run)
     if batch is None:
         return None
     if run.relay is relay.NO_GROUP and at is not ends.seen:
@@ -130,7 +130,8 @@ def _push_batch(
     run.expect(lambda: _calls_left(origin, batch.destination))
     sender = sender.pushing(shipment.queues)
     after = at.order_no if at.batch_id == batch.id else -1
-    listed = ledger.listing(origin, batch)
+    with reading(origin):
+        listed = ledger.listing(origin, batch)
     if run.leaves(sum(listed.calls)):
         origin.rollback()
         target.rollback()
@@ -228,8 +229,11 @@ def _next_batch(
     sender: Sender,
     at: marker.Marker,
     queues: Callable[[], Sequence[Queue]],
+    run: Run,
 ) -> Batch | None:
     origin = ends.origin
+    # The contact that comes first is flushed at the origin before the other end hears.
+    contact_follows = run.meet is not None and run.relay is relay.NO_GROUP
     origin.execution_options(isolation_level="REPEATABLE READ")
     pushing = traces.traceparent()
     try:
@@ -238,7 +242,13 @@ def _next_batch(
         name = sender.master
         with traces.span("cut", site=sender.name, destination=name) as cutting:
             batch = cut.next_batch(
-                origin, name, at, calls, queues=queues, traceparent=pushing
+                origin,
+                name,
+                at,
+                calls,
+                queues=queues,
+                traceparent=pushing,
+                flushed=not (contact_follows and at is ends.seen),
             )
             faults.point("push.before_cut_commit")
             origin.commit()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func
+from sqlalchemy import ColumnElement, Connection, func
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches.pusher import Turn
+from deferred.batches.pusher import RELEASED, Turn
 from deferred.catalog import destination
 from deferred.errors import DestinationQuiet, PushInterrupted, TooManyErrors
 from deferred.options import ErrorAction
 from deferred.queues import budget, destination_state
+from sites.sessions.prepared import planned_once
 
 
 def interrupted(
@@ -37,16 +38,9 @@ def note_success(origin: Connection, turn: Turn, transactions: int) -> None:
     The next push may begin a moment before the commit. If it comes to the destination's
     row before, PostgreSQL has it begin that step again (40001).
     """
-    noted = _noting(
-        turn.name,
-        last_push_at=func.now(),
-        last_txn_count=transactions,
-        delivered=destination.c.delivered + transactions,
-        last_error=None,
-        **budget.GOES_ON,
-    )
+    values = {"pushed_to": turn.name, "brought": transactions}
     with origin.begin():
-        if origin.scalar(noted.returning(turn.end())):
+        if origin.scalar(_ENDED_WELL, values):
             turn.held = False
 
 
@@ -78,5 +72,18 @@ def keep_quiet(
         destination_state.disable(origin, error.message, None if all_of_them else name)
 
 
-def _noting(name: str, **values: object) -> sa.Update:
+def _noting(name: str | ColumnElement[str], **values: object) -> sa.Update:
     return sa.update(destination).where(destination.c.name == name).values(values)
+
+
+_BROUGHT = sa.bindparam("brought", type_=sa.BigInteger)
+_ENDED_WELL = planned_once(
+    _noting(
+        sa.bindparam("pushed_to", type_=sa.Text),
+        last_push_at=func.now(),
+        last_txn_count=_BROUGHT,
+        delivered=destination.c.delivered + _BROUGHT,
+        last_error=None,
+        **budget.GOES_ON,
+    ).returning(RELEASED)
+)

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, Text, and_, bindparam, func, select
 from sqlalchemy.dialects.postgresql import Insert, insert
 
-from sites import faults
+from sites import durable, faults
 from sites.catalog import peer
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Memory, Pair, read
@@ -209,9 +209,14 @@ def _noting_if(given: tuple[str, ...], noted: tuple[str, ...], *, lock: bool) ->
 
 @cache
 def _finishing(given: tuple[str, ...], noted: tuple[str, ...]) -> Select[Any]:
-    """The same, and unlock the contact."""
+    """The same, and unlock the contact.
+
+    If the site crashes before its next flush, it has both tokens, as before, and
+    nothing of what it reads at the master after this.
+    """
     done = _noting(given, noted).returning(peer.c.site_id).cte("noted")
-    return planned_once(select(func.pg_advisory_unlock(*_CONTACT)).select_from(done))
+    unlock = func.pg_advisory_unlock(*_CONTACT)
+    return planned_once(select(unlock, durable.LATER).select_from(done))
 
 
 @contextmanager

@@ -367,6 +367,19 @@ def autocommit(*connections: Connection) -> Iterator[None]:
                 one.execution_options(isolation_level=level)
 
 
+@contextmanager
+def reading(connection: Connection) -> Iterator[None]:
+    """Let each statement of a block that only reads be a transaction of its own.
+
+    In an open transaction nothing changes.
+    """
+    if connection.in_transaction():
+        yield
+    else:
+        with autocommit(connection):
+            yield
+
+
 def libpq_options(settings: Mapping[str, str] = SETTINGS) -> str:
     """Settings as command-line options that a server takes at connection time."""
     escaped = ((name, value.replace(" ", r"\ ")) for name, value in settings.items())
