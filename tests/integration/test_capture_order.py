@@ -158,6 +158,21 @@ def test_many_transactions_send_few_notifications(sites: Directory) -> None:
     assert {note.payload for note in received} == {""}
 
 
+@pytest.mark.parametrize("prepared", [False, True])
+def test_statements_with_parameters_notify(sites: Directory, *, prepared: bool) -> None:
+    """They commit when the server has let go of their text."""
+    link(sites)
+    listener = application(sites["jfk"])
+    listener.autocommit = True
+    listener.execute("LISTEN snaptide_push")
+    with application(sites["jfk"]) as user:
+        user.autocommit = True
+        insert = "INSERT INTO orders (id) VALUES (%s)"
+        user.execute(insert, [1], prepare=prepared)
+    assert len(list(listener.notifies(timeout=120, stop_after=1))) == 1
+    listener.close()
+
+
 def test_rolled_back_transaction_notifies_nobody(sites: Directory) -> None:
     link(sites)
     listener = application(sites["jfk"])
