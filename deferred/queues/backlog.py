@@ -207,13 +207,22 @@ def _cut(
 
 
 def _up_to_few(*conditions: ColumnElement[bool]) -> ColumnElement[int]:
-    """How many rows meet conditions; no more than one above `FEW` are counted."""
-    found = select(sa.literal(1)).where(*conditions).limit(FEW + 1).subquery()
-    return select(func.count()).select_from(found).scalar_subquery()
+    """How many rows meet conditions on a destination, counted up to `FEW` and one."""
+    # Not as a parameter: the server would plan for another number at each run.
+    most = sa.literal_column(str(FEW + 1), sa.Integer)
+    found: sa.Select[Any] = (
+        select(sa.literal_column("1")).where(*conditions).limit(most)
+    )
+    return (
+        select(func.count())
+        .select_from(found.correlate(destination).subquery())
+        .scalar_subquery()
+    )
 
 
 #: Transactions of the next window may not go to this destination. They are counted in
-#: two parts, because a scan for either would read the whole queue.
+#: two parts, because a scan for either would read the whole queue. Those that were open
+#: when the last window ended are few: each had a session.
 _WAITING = planned_once(
     select(
         destination.c.name,
@@ -225,9 +234,12 @@ _WAITING = planned_once(
                     deferred_transaction.c.xid, destination.c.window_end
                 )
             )
-            + _up_to_few(
+            + select(func.count())
+            .select_from(deferred_transaction)
+            .where(
                 position.open_at(deferred_transaction.c.xid, destination.c.window_end)
             )
+            .scalar_subquery()
         ).label("transactions"),
         sa.exists()
         .where(

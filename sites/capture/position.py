@@ -95,7 +95,9 @@ def open_at(
     xid: ColumnElement[Any], position: ColumnElement[Any]
 ) -> ColumnElement[bool]:
     """Whether a transaction was open at a position."""
-    running = select(func.pg_snapshot_xip(position)).scalar_subquery()
+    # A position may be a column of a table that the statement reads anyway.
+    each = select(func.pg_snapshot_xip(position)).correlate_except(None)
+    running = each.scalar_subquery()
     return xid == any_(func.array(running))
 
 

@@ -110,11 +110,11 @@ class Commands(LoadedLater):
             ["doctor"],
         ),
         "worker": Part(
-            "Run the pushes, refreshes, purges and checks that are asked for.",
+            "Push what users commit, and run what is scheduled or asked for.",
             ["services"],
         ),
         "beat": Part(
-            "Ask for the work that is scheduled, and for a push after every commit.",
+            "Ask for the work that is scheduled.",
             ["services"],
         ),
         "web": Part("Run the console, which shows all sites in a browser.", ["web"]),

@@ -25,6 +25,28 @@ def test_a_transaction_does_not_wait_for_another_destination(
     assert _waiting(sites["jfk"]) == []
 
 
+def test_what_waits_for_one_destination_does_not_wait_for_the_others(
+    make_sites: Callable[..., Directory],
+) -> None:
+    sites = make_sites("hq", "jfk", "lga")
+    link(sites)
+    link(sites, "parcels", master="lga")
+    jfk = sites["jfk"]
+    run(
+        jfk, "INSERT INTO orders (id) VALUES (1)", "INSERT INTO parcels (id) VALUES (1)"
+    )
+    assert _waiting(jfk) == ["hq", "lga"]
+    deferred.push(jfk, "lga")
+    assert _waiting(jfk) == ["hq"]
+    deferred.push(jfk, "hq")
+    assert _waiting(jfk) == []
+    run(jfk, *(f"INSERT INTO orders (id) VALUES ({n})" for n in range(2, 4)))
+    deferred.push(jfk, "lga")
+    with jfk.transaction() as connection:
+        (found,) = backlog.waiting_destinations(connection).items()
+    assert (found[0], found[1].many) == ("hq", False)
+
+
 def test_nothing_is_left_of_a_queue_that_was_dropped_full(sites: Directory) -> None:
     link(sites)
     run(sites["jfk"], "INSERT INTO orders (id) VALUES (1)")
