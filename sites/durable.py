@@ -3,25 +3,24 @@
 A flush takes longer than the statements of a small transaction. PostgreSQL writes its
 log in one order: what commits later in the same cluster and is flushed makes all before
 it durable. So a commit may do without if nothing outside this cluster learns of it
-before the next flush here (docs/decisions/0014-flushes.md).
+before the next flush here (docs/decisions/0015-flushes.md).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, bindparam, func
+from sqlalchemy import Boolean, ColumnElement, bindparam, case, func
 
 #: Has the transaction of the statement that returns it commit without a flush.
 LATER = func.set_config("synchronous_commit", "off", True)
 
-ON = "on"
-OFF = "off"
 
+def unless(name: str) -> ColumnElement[Any]:
+    """Has the commit flushed as the database says, if the parameter `name` is true.
 
-def as_told(name: str) -> ColumnElement[Any]:
-    """Sets whether the transaction's commit is flushed, by the parameter `name`.
-
-    It takes `ON` or `OFF`.
+    If it is false, the commit is not flushed.
     """
-    return func.set_config("synchronous_commit", bindparam(name, ON, Text), True)
+    usual = func.current_setting("synchronous_commit")
+    how = case((bindparam(name, True, Boolean), usual), else_="off")
+    return func.set_config("synchronous_commit", how, True)

@@ -21,7 +21,8 @@ from typing import Any, Self, TypeVar
 from celery import Celery
 
 from deferred import runs, tasks
-from deferred.pushing.push import PushReport, push_small
+from deferred.pushing.push import push_small
+from deferred.pushing.report import PushReport
 from deferred.queues.backlog import Waiting, waiting_destinations
 from sites import Site
 from sites.errors import SiteUnreachable, SnaptideError, in_one_line

@@ -71,7 +71,7 @@ def next_batch(
         _HEAD,
         {
             "its_name": name,
-            "its_flush": durable.ON if flushed else durable.OFF,
+            "its_flush": flushed,
             **answered(name, marker),
         },
     ).one_or_none()
@@ -134,7 +134,7 @@ _HEAD = planned_once(
         cast(func.pg_current_snapshot(), sa.Text).label("now"),
         func.set_config("enable_nestloop", "off", True),
         func.set_config("enable_seqscan", "off", True),
-        durable.as_told("its_flush"),
+        durable.unless("its_flush"),
     )
     .where(destination.c.name == _NAME)
     .with_for_update(of=destination)
