@@ -367,9 +367,8 @@ class Settlement:
                 )
                 for call_no in row.call_nos:
                     self._answered[call_no, one.conflict.constraint] = attempt
-        made = self.context.transaction_of(row.tran)
         return Settled(
-            made=made,
+            made=self.context.transaction_of(row.tran),
             verdict=decided,
             answer=answer,
             wanted=dict(wanted),
