@@ -59,8 +59,13 @@ def unseen(site: Site, table: str, *statements: str) -> None:
     names = f"SELECT tgname FROM pg_trigger WHERE tgrelid = '{table}'::regclass"
     triggers = [name for (name,) in run(site, f"{names} AND NOT tgisinternal")]
     off = [f'ALTER TABLE {table} DISABLE TRIGGER "{name}"' for name in triggers]
-    on = [f'ALTER TABLE {table} ENABLE ALWAYS TRIGGER "{name}"' for name in triggers]
-    run(site, *off, *statements, *on)
+    run(site, *off, *statements, *(on_again(table, name) for name in triggers))
+
+
+def on_again(table: str, trigger: str) -> str:
+    """The statement that switches a trigger of ours on, as it was."""
+    how = "REPLICA" if trigger.endswith("_replica") else "ALWAYS"
+    return f'ALTER TABLE {table} ENABLE {how} TRIGGER "{trigger}"'
 
 
 def planted(site: Site, statement: str) -> CheckReport:

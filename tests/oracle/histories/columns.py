@@ -178,6 +178,8 @@ class ColumnsWorld(World):
         if self._renamed:
             self.alter("renamed back", ("ALTER TABLE wide RENAME old_a TO a",))
             self._renamed = False
+        elif away := [leaf for leaf, there in self._leaves.items() if not there]:
+            self._move(away[0])
         elif drawn < 0.8 and number:
             self._altered(what, place)
         if drawn > 0.6:
@@ -226,7 +228,7 @@ class ColumnsWorld(World):
         )
         attached = self._leaves[number] = not self._leaves[number]
         # As a partition that users have made meanwhile has none.
-        bare = attached and number % 2 == 0
+        bare = attached and self.chance.random() < 0.5
         if bare:
             for history in self.pens:
                 self.met[history].add("partition attached without triggers")
