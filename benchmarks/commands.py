@@ -15,7 +15,7 @@ from benchmarks.pairs import Result, compared
 from sites import Site
 
 #: No command that asks a database can do without these.
-_LIBRARIES = "import psycopg, rich.table, sqlalchemy.dialects.postgresql.psycopg, typer"
+LIBRARIES = "import psycopg, rich.table, sqlalchemy.dialects.postgresql.psycopg, typer"
 
 _STATUS = ["-m", "snaptide", "status"]
 _HELP = ["-m", "snaptide", "--help"]
@@ -26,7 +26,7 @@ def run(rounds: int) -> list[Result]:
     with setting.directory("jfk") as sites, tempfile.TemporaryDirectory() as folder:
         os.environ["SNAPTIDE_CONFIG"] = str(_settings(sites["jfk"], Path(folder)))
         return [
-            _against("snaptide status", _STATUS, _LIBRARIES, rounds, bar=1.8),
+            _against("snaptide status", _STATUS, LIBRARIES, rounds, bar=1.8),
             _against("snaptide --help", _HELP, "import typer", rounds, bar=3.5),
         ]
 

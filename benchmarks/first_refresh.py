@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 import masters
 import snapshots
+from benchmarks.commands import LIBRARIES
 from benchmarks.pairs import Result, compared
 from benchmarks.setting import create_orders, directory
 from benchmarks.spark_floor import UP
@@ -38,15 +39,28 @@ def run(rounds: int) -> list[Result]:
         with services(sites) as config:
             time.sleep(UP)
             changes = itertools.count(1)
-            seconds = [_seconds(sites, str(config), changes) for _ in range(rounds)]
+            pairs = [
+                (_seconds(sites, str(config), changes), _imports())
+                for _ in range(rounds)
+            ]
     name = "snaptide refresh, beside a worker up for a minute"
-    against = f"{BAR:g} s"
+    seconds, imports = zip(*pairs, strict=True)
     parts = {"the first": seconds[:1], "later ones": seconds[1:]}
     return [
-        compared(name, which, against, some, [BAR] * len(some), bar=1.0)
-        for which, some in parts.items()
-        if some
+        *(
+            compared(name, which, f"{BAR:g} s", some, [BAR] * len(some), bar=1.0)
+            for which, some in parts.items()
+            if some
+        ),
+        # On a busy machine this says more.
+        compared(name, "each", f"python -c '{LIBRARIES}'", seconds, imports),
     ]
+
+
+def _imports() -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", LIBRARIES], check=True)
+    return time.perf_counter() - began
 
 
 def _seconds(sites: Directory, config: str, changes: itertools.count[int]) -> float:
