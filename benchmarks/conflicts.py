@@ -61,8 +61,8 @@ def run(rows: int) -> list[Result]:
                 bar=2.0,
             ),
         )
-    # Fewer do not fill what is held at a time.
-    full = max(rows, images.ALIKE)
+    # Two chunks are held while the second is read.
+    full = max(rows, 2 * images.ALIKE)
     with _linked(full * MORE) as sites:
         return [*times, _memory(sites, full)]
 

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Row, Text, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    CursorResult,
+    Row,
+    Text,
+    func,
+    select,
+)
 from sqlalchemy.dialects.postgresql import JSONB, array
 
 from sites.transfer.types import NativeType
@@ -22,7 +30,7 @@ from sites.writing.staged import Staged
 CHUNK = 4000
 
 #: The same where those that are alike come as one, with values of few columns.
-ALIKE = 10_000
+ALIKE = 5_000
 
 #: The images of a row, as their columns are labelled.
 SIDES = ("old", "new", "cur")
@@ -137,11 +145,20 @@ def chunks(
         size: how many calls a chunk has.
     """
     if many:
-        options = {"stream_results": True, "max_row_buffer": CHUNK}
+        options = {"stream_results": True, "max_row_buffer": 1}
         with connection.execute(wanted, execution_options=options) as found:
-            yield from _divided(found, size)  # the caller may stop before the end
+            # The caller may stop before the end.
+            yield from _divided(_fetched(found, size), size)
     elif rows := connection.execute(wanted).all():
         yield rows
+
+
+def _fetched(found: CursorResult[Any], calls: int) -> Iterator[Row[Any]]:
+    """Fetch about as many rows at a time as have so many calls."""
+    most = 1
+    while rows := found.fetchmany(most):
+        yield from rows
+        most = max(1, calls * len(rows) // sum(len(row.call_nos) for row in rows))
 
 
 def _divided(rows: Iterable[Row[Any]], size: int) -> Iterator[Sequence[Row[Any]]]:
