@@ -36,9 +36,6 @@ from tests.oracle.conditions.world import ConditionsWorld
 from tests.oracle.histories.world import SITES, url
 from tests.oracle.runner.played import Violation
 
-#: How many parked transactions an operator decides about at a time. Each of those that
-#: are left keeps others back, which then are no conflicts.
-DECIDED = 100
 #: How many rows, or pairs of rows, each run plants.
 PLANTED = 4
 #: What pushes and refreshes may be told while others are at work.
@@ -98,6 +95,7 @@ class ChecksWorld(ConditionsWorld):
                 for history, pen in self.pens.items():
                     self._run(history, pen.chance)
             self._compute_again()
+            self._operate(retry=False)
             self._settle()
         self._count_conflicts()
         return [*self.judge.found, *(Violation(0, what) for what in self.failed)]
@@ -238,13 +236,15 @@ class ChecksWorld(ConditionsWorld):
             self._meet({"held back"})
 
     def _decide_errors(self, chance: Random) -> None:
+        """Decide about half of what is parked."""
         hq = self.sites["hq"]
         parked = [one.id for one in deferred.list_errors(hq)]
         decide = (
             deferred.retry_errors if chance.random() < 0.3 else deferred.delete_errors
         )
+        # Those that are left keep others back, which then are no conflicts.
         with suppress(NoSuchError, *MEANWHILE):
-            decide(hq, chance.sample(parked, min(len(parked), DECIDED)))
+            decide(hq, chance.sample(parked, -(-len(parked) // 2)))
 
     # --- runs ---------------------------------------------------------------------
 
