@@ -369,6 +369,8 @@ def _staged(
             f"Error transaction {error_id}: {gone.message}", error_id=error_id
         ) from gone
     except DBAPIError as error:  # a value, or an edit, that a column cannot read
+        if sqlstate.held_up(error):  # somebody has locked a table of it
+            raise _failure(error, error_id, sqlstate.message(error)) from error
         if not sqlstate.caused_by_data(error):
             raise
         again = sqlstate.of(error) == row.error_code and not instead
