@@ -54,7 +54,7 @@ REFUSED = (
 )
 #: Seconds between two transactions of a user, two pushes, two rows that are held, and
 #: two that a site and its master change at once.
-WRITES, PUSHES, HOLDS, CLASHES = 0.1, 1, 5, 0.8
+WRITES, PUSHES, HOLDS, CLASHES = 0.1, 1, 5, 0.6
 
 #: What the story counts.
 PUSHED, CONFLICTS = "transactions pushed", "transactions in conflict"
