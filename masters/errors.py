@@ -142,8 +142,8 @@ class PartUnrecorded(SnaptideError):
     code = "SNP-106"
     hint = (
         "Run the statements that the message names at the master, as the owner of the "
-        "part. If triggers were off, then refresh all snapshots of the table completely: "
-        "nobody knows what was changed meanwhile."
+        "part. If triggers were off, then refresh all snapshots of the table "
+        "completely: nobody knows what was changed meanwhile."
     )
 
 

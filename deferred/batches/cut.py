@@ -32,7 +32,6 @@ from deferred.batches.marker import Marker
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination, PositionMismatch
 from deferred.queues.queue import Queue, call_numbers, call_numbers_of, list_queues
-from sites import durable
 from sites.capture import position
 from sites.sessions.prepared import Prepared, planned_once
 from sites.transfer.types import PgSnapshot
@@ -49,7 +48,6 @@ def next_batch(
     *,
     queues: Callable[[], Sequence[Queue]] | None = None,
     traceparent: str | None = None,
-    flushed: bool = True,
 ) -> Batch | None:
     """The batch to push, given the destination's marker; None if all is pushed.
 
@@ -60,20 +58,13 @@ def next_batch(
         calls: how many close a new batch.
         queues: lists those that go to the destination, when they are needed.
         traceparent: what a new batch carries, and one that carries nothing yet.
-        flushed: False if the caller commits here again, and that is flushed, before the
-            destination learns of the batch.
 
     Raises:
         NoSuchDestination: nothing here is queued for it.
         PositionMismatch: the destination stands at no batch of ours.
     """
     row = connection.execute(
-        _HEAD,
-        {
-            "its_name": name,
-            "its_flush": flushed,
-            **answered(name, marker),
-        },
+        _HEAD, {"its_name": name, **answered(name, marker)}
     ).one_or_none()
     if row is None:
         raise NoSuchDestination(
@@ -134,7 +125,6 @@ _HEAD = planned_once(
         cast(func.pg_current_snapshot(), sa.Text).label("now"),
         func.set_config("enable_nestloop", "off", True),
         func.set_config("enable_seqscan", "off", True),
-        durable.unless("its_flush"),
     )
     .where(destination.c.name == _NAME)
     .with_for_update(of=destination)

@@ -115,7 +115,7 @@ def _push_batch(
     if at is None:
         at = _marker(target, sender)
     queues = cache(partial(queue.list_queues, origin, sender.master))
-    batch = _next_batch(ends, sender, at, queues, run)
+    batch = _next_batch(ends, sender, at, queues)
     if batch is None:
         return None
     if run.relay is relay.NO_GROUP and at is not ends.seen:
@@ -229,11 +229,8 @@ def _next_batch(
     sender: Sender,
     at: marker.Marker,
     queues: Callable[[], Sequence[Queue]],
-    run: Run,
 ) -> Batch | None:
     origin = ends.origin
-    # The contact that comes first is flushed at the origin before the other end hears.
-    contact_follows = run.meet is not None and run.relay is relay.NO_GROUP
     origin.execution_options(isolation_level="REPEATABLE READ")
     pushing = traces.traceparent()
     try:
@@ -248,7 +245,6 @@ def _next_batch(
                 calls,
                 queues=queues,
                 traceparent=pushing,
-                flushed=not (contact_follows and at is ends.seen),
             )
             faults.point("push.before_cut_commit")
             origin.commit()

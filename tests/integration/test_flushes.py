@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
 from sqlalchemy import Connection
 from sqlalchemy.event import listens_for, remove
 
 import deferred
-from deferred.batches import cut
 from sites import Directory, Site
 from tests.linked_table import link, run
 
 Events = list[tuple[str, str]]
+
+_PEER = "INSERT INTO snaptide.peer"
 
 
 @contextmanager
@@ -40,7 +40,9 @@ def watched(site: Site, events: Events) -> Iterator[None]:
         remove(site.engine, "before_cursor_execute", execute)
 
 
-def test_what_is_not_flushed_is_before_the_other_end_hears(sites: Directory) -> None:
+def test_only_the_ledger_and_the_token_leave_their_flush_to_others(
+    sites: Directory,
+) -> None:
     link(sites)
     for number in (1, 2):
         run(sites["jfk"], f"INSERT INTO orders (id) VALUES ({number})")
@@ -49,31 +51,13 @@ def test_what_is_not_flushed_is_before_the_other_end_hears(sites: Directory) -> 
     run(sites["jfk"], "INSERT INTO orders (id) VALUES (3)")
     with watched(sites["jfk"], events), watched(sites["hq"], events):
         deferred.push(sites["jfk"])
-    cut = events.index(("jfk", "commit off"))
-    name, promise = events[cut + 1]
-    # It commits by itself, and is flushed as any statement of ours is.
-    assert (name, "INSERT INTO snaptide.peer" in promise) == ("jfk", True)
-    assert "synchronous_commit" not in promise
-    assert events[cut + 2][0] == "hq"
     # The ledger, and the transaction with its marker.
     assert _commits(events, "hq") == ["commit off", "commit on"]
-    assert set(_commits(events, "jfk")[1:]) == {"commit on"}
-
-
-def test_later_batches_are_flushed_when_they_are_cut(
-    sites: Directory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No contact comes between these and the destination."""
-    link(sites)
-    run(sites["jfk"], "INSERT INTO orders (id) VALUES (0)")
-    deferred.push(sites["jfk"])  # the first one agrees with the destination, too
-    monkeypatch.setattr(cut, "BATCH_CALLS", 1)
-    for number in (1, 2, 3):
-        run(sites["jfk"], f"INSERT INTO orders (id) VALUES ({number})")
-    events: Events = []
-    with watched(sites["jfk"], events):
-        assert deferred.push(sites["jfk"]).transactions == 3
-    assert _commits(events, "jfk").count("commit off") == 1
+    # Batch and promise, which the master relies on, and notes of what was answered.
+    assert set(_commits(events, "jfk")) == {"commit on"}
+    # Those of contacts commit by themselves: the promise, and the token after it.
+    contacts = [text for at, text in events if at == "jfk" and _PEER in text]
+    assert ["set_config" in text for text in contacts] == [False, True]
 
 
 def _commits(events: Events, name: str) -> list[str]:
