@@ -62,7 +62,7 @@ def run(rows: int) -> list[Result]:
             ),
         )
     # Two chunks are held while the second is read.
-    full = max(rows, 2 * images.ALIKE)
+    full = max(rows, 2 * images.CHUNK)
     with _linked(full * MORE) as sites:
         return [*times, _memory(sites, full)]
 

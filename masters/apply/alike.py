@@ -29,7 +29,7 @@ def select(
 ) -> sa.Select[Any]:
     """Select rows as `Compared.select` does, but those that are alike as one.
 
-    It has the numbers of all their calls in a chunk of `ALIKE`. Rows are alike if they
+    It has the numbers of all their calls in a chunk of `CHUNK`. Rows are alike if they
     do not differ in anything that is selected.
 
     Parameters:
@@ -38,7 +38,7 @@ def select(
     """
     source = compared.staged.source
     before = func.row_number().over(order_by=source.c.call_no) - 1
-    chunk = (before // sa.literal(images.ALIKE, BigInteger)).label("chunk")
+    chunk = (before // sa.literal(images.CHUNK, BigInteger)).label("chunk")
     found = compared.selected(columns, source.c.call_no, chunk).subquery("found")
     shared = list(found.c)[2 : -len(SIDES) * len(columns) or None]
     keys, lists = list[ColumnElement[Any]](), list[ColumnElement[Any]]()

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
 
-from masters.apply import alike, differences, images
+from masters.apply import alike, differences
 from masters.apply.alike import Pairs
 from masters.apply.differences import (
     OF_ROWS,
@@ -177,15 +177,15 @@ def detect(
         ordered: if given, rows that are alike come as one; see `alike.select`.
 
     Returns:
-        The rows in the order of their calls, chunk by chunk. The caller may restage
+        The rows in the order of their calls, `CHUNK` at a time. The caller may restage
         the rows of one chunk before it asks for the next.
     """
     staged = compared.staged
     if ordered is None:
-        wanted, size = compared.select(read), images.CHUNK
+        wanted = compared.select(read)
     else:
-        wanted, size = alike.select(compared, read, ordered), images.ALIKE
-    for rows in chunks(connection, wanted, many=many, size=size):
+        wanted = alike.select(compared, read, ordered)
+    for rows in chunks(connection, wanted, many=many):
         with collector.paused():
             found = [
                 RowConflicts(

@@ -29,9 +29,6 @@ from sites.writing.staged import Staged
 #: Rows that are held as Python values at a time.
 CHUNK = 4000
 
-#: The same where those that are alike come as one, with values of few columns.
-ALIKE = 5_000
-
 #: The images of a row, as their columns are labelled.
 SIDES = ("old", "new", "cur")
 
@@ -135,38 +132,37 @@ def chosen(
 
 
 def chunks(
-    connection: Connection, wanted: sa.Select[Any], *, many: bool, size: int
+    connection: Connection, wanted: sa.Select[Any], *, many: bool
 ) -> Iterator[Sequence[Row[Any]]]:
-    """The rows of a `Compared.select`, or of `alike.select`, chunk by chunk.
+    """The rows of a `Compared.select`, or of `alike.select`: `CHUNK` calls at a time.
 
     Parameters:
         many: there may be more rows than a chunk, so use a cursor. Otherwise, which
             is nearly always, all rows come in one round trip.
-        size: how many calls a chunk has.
     """
     if many:
         options = {"stream_results": True, "max_row_buffer": 1}
         with connection.execute(wanted, execution_options=options) as found:
             # The caller may stop before the end.
-            yield from _divided(_fetched(found, size), size)
+            yield from _divided(_fetched(found))
     elif rows := connection.execute(wanted).all():
         yield rows
 
 
-def _fetched(found: CursorResult[Any], calls: int) -> Iterator[Row[Any]]:
-    """Fetch about as many rows at a time as have so many calls."""
+def _fetched(found: CursorResult[Any]) -> Iterator[Row[Any]]:
+    """Fetch about as many rows at a time as a chunk has."""
     most = 1
     while rows := found.fetchmany(most):
         yield from rows
-        most = max(1, calls * len(rows) // sum(len(row.call_nos) for row in rows))
+        most = max(1, CHUNK * len(rows) // sum(len(row.call_nos) for row in rows))
 
 
-def _divided(rows: Iterable[Row[Any]], size: int) -> Iterator[Sequence[Row[Any]]]:
+def _divided(rows: Iterable[Row[Any]]) -> Iterator[Sequence[Row[Any]]]:
     some, calls = list[Row[Any]](), 0
     for row in rows:
         some.append(row)
         calls += len(row.call_nos)
-        if calls == size:
+        if calls == CHUNK:
             yield some
             some, calls = [], 0
     if some:

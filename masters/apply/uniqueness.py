@@ -13,7 +13,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, or_, select
 
-from masters.apply import images
 from masters.apply.detect import ConflictContext, RowConflicts
 from masters.apply.images import Compared, chunks, image
 from masters.resolution.conflict import Conflict, Kind
@@ -66,8 +65,7 @@ def detect(
         compared: as `taken` makes it.
         read, many: as in `masters.apply.detect.detect`.
     """
-    wanted = compared.select(read)
-    for rows in chunks(connection, wanted, many=many, size=images.CHUNK):
+    for rows in chunks(connection, compared.select(read), many=many):
         yield [
             RowConflicts(
                 call_nos=row.call_nos,

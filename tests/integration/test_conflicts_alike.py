@@ -82,8 +82,7 @@ def test_together_as_one_by_one(
         _rule(sites, *({name: "overwrite"} for name in COLUMNS if backup))
         _happen(sites, random.Random(seed))
         with monkeypatch.context() as patch:
-            patch.setattr("masters.apply.images.CHUNK", 7)
-            patch.setattr("masters.apply.images.ALIKE", 77)
+            patch.setattr("masters.apply.images.CHUNK", 77)
             if not alike:
                 patch.setattr(Settlement, "_may_be_alike", lambda *_: False)
             report = deferred.push(sites["jfk"])
