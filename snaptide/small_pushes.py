@@ -2,7 +2,7 @@
 
 A commit is to be seen at the master at once, and a queue that the broker carries to a
 task takes longer on the way than in the push. What is large, what fails, and what does
-not come to its turn soon is a task for Celery's workers (docs/decisions/0013).
+not come to its turn soon is a task for Celery's workers (docs/decisions/0014).
 """
 
 from __future__ import annotations
