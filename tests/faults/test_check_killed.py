@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 import snapshots
 from sites import Directory, Site
 from sites.errors import SiteUnreachable
-from snapshots.differences import buckets, difference
+from snapshots.check.reader import Reader
+from snapshots.differences import difference
 from snaptide import migrate
 from snaptide.cli import app
 from snaptide.embedded import PostgresServer
@@ -90,7 +91,7 @@ def assert_nothing_open(sites: Directory) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "large"),
     [
-        (buckets, "differing", False),
+        (Reader, "differing", False),
         (difference, "rows", False),
         (difference, "many_rows", True),
     ],

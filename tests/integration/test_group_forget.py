@@ -157,7 +157,7 @@ def test_what_it_sent_comes_to_all_before_it_is_forgotten(
     run(sites["bos"], "INSERT INTO orders (id) VALUES (1)")
     deferred.push(sites["bos"], "hq")
     with without(sites, "bos") as left:
-        with pytest.raises(GroupBusy, match="wait at hq for lax"):
+        with pytest.raises(GroupBusy, match="waits at hq for lax"):
             groups.forget_master(left["hq"], GROUP, "bos")
         push_among(left, "hq", "lax")
         groups.forget_master(left["hq"], GROUP, "bos")

@@ -81,7 +81,7 @@ def test_chain_sends_on_what_it_was_sent(four: Directory) -> None:
 def test_paths_wait_until_nothing_is_on_its_way(four: Directory) -> None:
     found_group(four, "a", "b", "c")
     run(four["a"], "INSERT INTO orders (id) VALUES (1)")
-    with pytest.raises(GroupBusy, match="wait at a for b"):
+    with pytest.raises(GroupBusy, match="waits at a for b"):
         groups.set_paths(four["a"], GROUP, groups.chain)
     push_all(four)
     groups.set_paths(four["a"], GROUP, groups.chain)

@@ -138,12 +138,12 @@ def test_beat_is_away(jfk: Site, told: Told) -> None:
     assert told.subjects() == []
 
 
-def test_beat_is_away_while_commits_wait(jfk: Site, told: Told) -> None:
-    run(jfk, f"UPDATE snaptide.beat SET looked_at = now() - {HOUR}")
-    # Nothing needs it.
-    assert told.subjects() == []
+def test_commits_wait_and_no_worker_listens(jfk: Site, told: Told) -> None:
     run(jfk, "INSERT INTO public.orders (id) VALUES (1)")
-    assert told.subjects() == ["beat"]
-    # Where it never ran, people push.
+    # Those of the last minute may be on their way.
+    assert told.subjects() == []
+    run(jfk, f"UPDATE snaptide.deferred_transaction SET start_time = now() - {HOUR}")
+    assert told.subjects() == ["destination hq"]
+    # Where beat never ran, people push.
     run(jfk, "DELETE FROM snaptide.beat")
     assert told.subjects() == []

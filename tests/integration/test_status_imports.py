@@ -49,5 +49,5 @@ def test_status_imports_only_what_it_uses(
     assert "jfk" in done.stdout
     imported = [name.partition(".")[0] for name in done.stderr.split()]
     assert not _UNUSED & set(imported)
-    # Of three hundred.
-    assert sum(name in PACKAGES for name in imported) < 90
+    # Of more than seven hundred; packages count, too.
+    assert sum(name in PACKAGES for name in imported) < 100
