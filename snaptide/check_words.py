@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from groups.check.report import CheckReason
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         TableRectified,
     )
     from snapshots import RectifyReport, SnapshotRectified
-    from snapshots.check.report import CheckReport, SnapshotCheck
+    from snapshots.check.report import CheckReport, Difference, SnapshotCheck
 
 #: What each reason says of a row.
 MEANING = {
@@ -87,6 +87,20 @@ def images_of(row: CheckDifference) -> str:
 
 def _having(masters: Mapping[str, str | None], letter: str | None) -> str:
     return ", ".join(name for name, has in masters.items() if has == letter)
+
+
+def more_of(row: Difference | CheckDifference, written: Callable[[object], str]) -> str:
+    """What is known of a row that differs, besides its values and the reason.
+
+    Parameters:
+        written: writes a time as the reader expects it.
+    """
+    parts = [
+        row.detail,
+        None if row.transaction is None else f"transaction {row.transaction}",
+        None if row.since is None else f"since {written(row.since)}",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def not_carried(one: SnapshotCheck) -> str:

@@ -15,8 +15,8 @@ from xml.etree.ElementTree import Element, SubElement
 from sites.words import counted
 from snapshots.check.listed import cut
 from snapshots.check.report import Reason
-from snaptide.check_words import MEANING, not_carried, said_of
-from snaptide.cli.check_shown import more_of
+from snaptide.check_words import MEANING, more_of, not_carried, said_of
+from snaptide.cli.output import cell
 from snaptide.errors import BadArgument
 from snaptide.units import duration
 
@@ -148,7 +148,7 @@ def _differences(body: Element, rows: Sequence[Difference]) -> None:
         _text(line, "td", row.reason.value)
         _values(line, row.master)
         _values(line, row.here)
-        _text(line, "td", more_of(row))
+        _text(line, "td", more_of(row, cell))
 
 
 def _values(line: Element, row: Mapping[str, str | None] | None) -> None:

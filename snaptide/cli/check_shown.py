@@ -9,14 +9,13 @@ import typer
 from rich.console import Group
 from rich.table import Table
 
-from snaptide.check_words import not_carried, said_of, values
+from snaptide.check_words import more_of, not_carried, said_of, values
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, table
 from snaptide.units import duration
 
 if TYPE_CHECKING:
-    from groups import CheckDifference
-    from snapshots.check.report import CheckReport, Difference, SnapshotCheck
+    from snapshots.check.report import CheckReport, SnapshotCheck
 
 
 class _Count(Protocol):
@@ -70,7 +69,7 @@ def _rows(one: SnapshotCheck) -> Table:
             row.reason,
             values(row.master),
             values(row.here),
-            more_of(row),
+            more_of(row, cell),
         )
         for row in one.differences
     ]
@@ -87,16 +86,6 @@ def some_rows(
     total = sum(count.rows for count in counts)
     some = "" if len(rows) == total else f", {len(rows):,} of {total:,} rows"
     return table(columns, rows, f"{name}{some}")
-
-
-def more_of(row: Difference | CheckDifference) -> str:
-    """What is known of a row besides: a message, its transaction."""
-    parts = [
-        row.detail,
-        None if row.transaction is None else f"transaction {row.transaction}",
-        None if row.since is None else f"since {cell(row.since)}",
-    ]
-    return ", ".join(filter(None, parts))
 
 
 def end_with(report: CheckReport) -> None:

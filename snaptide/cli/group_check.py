@@ -10,13 +10,13 @@ from rich.console import Group
 from rich.table import Table
 
 import groups
-from snaptide.check_words import images_of, said_of_masters, values
+from snaptide.check_words import images_of, more_of, said_of_masters, values
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.check import Columns, divided
-from snaptide.cli.check_shown import more_of, some_rows
+from snaptide.cli.check_shown import some_rows
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.group import GroupName, TableNames, app
-from snaptide.cli.output import show, table
+from snaptide.cli.output import cell, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
 from snaptide.units import duration
@@ -101,7 +101,7 @@ def _counts(one: TableCheck) -> Iterator[tuple[object, ...]]:
 def _rows(one: TableCheck) -> Table:
     columns = ["key", "kind", "reason", "masters", "more"]
     rows = [
-        (values(row.key), row.kind, row.reason, images_of(row), more_of(row))
+        (values(row.key), row.kind, row.reason, images_of(row), more_of(row, cell))
         for row in one.differences
     ]
     return some_rows(one.table, columns, rows, one.counts)

@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any
 
 import snapshots
-from groups import CheckDifference
 from snapshots import CheckReport, Difference, Reason, SnapshotCheck
 from snapshots.check.report import ERROR
-from snaptide.check_words import MEANING, not_carried, said_of, values
+from snaptide.check_words import MEANING, more_of, not_carried, said_of, values
 from snaptide.web.listed import listed, start_of
 from snaptide.web.page import Page
 from snaptide.web.rendering import shown
@@ -63,17 +62,7 @@ class Row:
     @property
     def more(self) -> str:
         """What is known of it besides."""
-        return more_of(self.difference)
-
-
-def more_of(row: Difference | CheckDifference) -> str:
-    """What is known of a row that differs, besides its values and the reason."""
-    parts = [
-        row.detail,
-        None if row.transaction is None else f"transaction {row.transaction}",
-        None if row.since is None else f"since {shown(row.since)}",
-    ]
-    return ", ".join(filter(None, parts))
+        return more_of(self.difference, shown)
 
 
 def read(visit: Visit) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from groups.show import count_groups
 from snaptide.check_words import (
     MEANING_AT_MASTERS,
     images_of,
+    more_of,
     said_of_masters,
     values,
 )
@@ -20,7 +21,6 @@ from snaptide.web.errors import PageMissing
 from snaptide.web.group_checks import GroupCheck
 from snaptide.web.listed import listed, start_of
 from snaptide.web.page import Page
-from snaptide.web.pages.check import more_of
 from snaptide.web.questions import PATIENCE
 from snaptide.web.rendering import shown
 from snaptide.web.visit import Visit, command, polled
@@ -64,7 +64,7 @@ class Row:
     @property
     def more(self) -> str:
         """What is known of it besides."""
-        return more_of(self.difference)
+        return more_of(self.difference, shown)
 
 
 def read(visit: Visit) -> Mapping[str, Any]:
