@@ -199,11 +199,17 @@ def write_settings(tmp_path: Path) -> WriteSettings:
 
 
 @pytest.fixture
+def more_settings() -> str:
+    """What `services` are told besides sites and broker; a module may say more."""
+    return ""
+
+
+@pytest.fixture
 def services(
-    sites: Directory, broker: str, write_settings: WriteSettings
+    sites: Directory, broker: str, write_settings: WriteSettings, more_settings: str
 ) -> Iterator[Services]:
     """Starts workers and beats for the two sites."""
-    started = Services(write_settings(sites, broker))
+    started = Services(write_settings(sites, broker, more_settings))
     yield started
     started.stop()
 

@@ -8,13 +8,12 @@ import re
 import psutil
 from redis import Redis
 
-import masters
-import snapshots
 from sites import Directory
 from snaptide import presence
 from tests.fix_worker import Service, Services, eventually
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run, scalar
+from tests.seats import create_seats
 
 #: As a worker writes it.
 DONE = "refresh jfk seats: 0 inserted, 1 updated, 0 deleted"
@@ -23,15 +22,7 @@ DONE = "refresh jfk seats: 0 inserted, 1 updated, 0 deleted"
 @prepared_once("hq", "jfk", needs="spark")
 def sites(sites: Directory) -> None:
     """A snapshot `seats` at jfk, loaded, with a change at its master."""
-    hq, jfk = sites["hq"], sites["jfk"]
-    run(
-        hq,
-        "CREATE TABLE public.seats (id int PRIMARY KEY, free int NOT NULL)",
-        "INSERT INTO public.seats SELECT i, 100 FROM generate_series(1, 20) i",
-    )
-    masters.create_snapshot_log(hq, "seats")
-    snapshots.create(jfk, "seats", master="hq", updatable=True)
-    snapshots.refresh(jfk, "seats", push_deferred_rpc=False)
+    create_seats(sites)
     change(sites, 1)
 
 

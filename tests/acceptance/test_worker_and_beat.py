@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from redis import Redis
 
-import masters
-import snapshots
 from deferred import schedules
 from deferred.pushing.push import SMALL
 from deferred.queues.backlog import set_disabled
@@ -27,6 +25,7 @@ from tests.fix_worker import NOT_LISTENING, Service, Services, WriteSettings, ev
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
 from tests.linked_table import as_refresh, queued, run, scalar
+from tests.seats import create_seats
 
 #: One transaction with more calls than a worker pushes without a task.
 MANY = f"SELECT g, 1 FROM generate_series(100, {100 + SMALL}) g"
@@ -35,15 +34,7 @@ MANY = f"SELECT g, 1 FROM generate_series(100, {100 + SMALL}) g"
 @prepared_once("hq", "jfk", needs="spark")
 def sites(sites: Directory) -> None:
     """An updatable snapshot `seats` at jfk, loaded."""
-    hq, jfk = sites["hq"], sites["jfk"]
-    run(
-        hq,
-        "CREATE TABLE public.seats (id int PRIMARY KEY, free int NOT NULL)",
-        "INSERT INTO public.seats SELECT i, 100 FROM generate_series(1, 20) i",
-    )
-    masters.create_snapshot_log(hq, "seats")
-    snapshots.create(jfk, "seats", master="hq", updatable=True)
-    snapshots.refresh(jfk, "seats", push_deferred_rpc=False)
+    create_seats(sites)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from snaptide.application import PUSH, celery_app, enqueue
 from snaptide.settings import Settings
 from tests.fix_moments import Moments
 from tests.fix_sites import log
-from tests.fix_worker import NOT_LISTENING, Services, WriteSettings, eventually
+from tests.fix_worker import NOT_LISTENING, Services, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
 from tests.linked_table import queued, run
@@ -55,13 +55,9 @@ def count_up(jfk: Site, times: int) -> None:
 
 
 @pytest.fixture
-def services(
-    sites: Directory, broker: str, write_settings: WriteSettings
-) -> Iterator[Services]:
-    """Workers that push in tasks alone."""
-    started = Services(write_settings(sites, broker, NOT_LISTENING))
-    yield started
-    started.stop()
+def more_settings() -> str:
+    """Workers push in tasks alone."""
+    return NOT_LISTENING
 
 
 @pytest.fixture

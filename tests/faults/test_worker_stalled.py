@@ -8,7 +8,7 @@ from redis import Redis
 from sites import Directory
 from snaptide.application import PUSH, celery_app, enqueue
 from snaptide.settings import Settings
-from tests.fix_worker import NOT_LISTENING, Service, Services, WriteSettings, eventually
+from tests.fix_worker import NOT_LISTENING, Service, Services, eventually
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
 COUNT_UP = "UPDATE orders SET qty = qty + 1"
@@ -33,13 +33,9 @@ def orders(sites: Directory) -> Directory:
 
 
 @pytest.fixture
-def services(
-    sites: Directory, broker: str, write_settings: WriteSettings
-) -> Iterator[Services]:
-    """Workers that push in tasks alone."""
-    started = Services(write_settings(sites, broker, NOT_LISTENING))
-    yield started
-    started.stop()
+def more_settings() -> str:
+    """Workers push in tasks alone."""
+    return NOT_LISTENING
 
 
 @pytest.fixture
