@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, select
@@ -53,6 +53,10 @@ class Before:
 class Relay:
     """What replication groups add to a push: nothing, if its databases are in none."""
 
+    #: What a destination is asked before it gets a batch, besides what every push asks;
+    #: may take `its_sender`.
+    ADMITTING: ClassVar[tuple[ColumnElement[Any], ...]] = ()
+
     def before_batch(self, origin: Connection, target: Connection) -> Before:
         """Tell the destination which transactions may come twice; commits there.
 
@@ -69,12 +73,14 @@ class Relay:
         sender: Sender,
         watch_version: int,
         before: Before,
+        seen: Row[Any],
     ) -> Terms:
         """Refuse a batch, or say how its transactions are applied.
 
         Parameters:
             watch_version: how often the destination's watch list has grown.
             before: what `before_batch` has found.
+            seen: what the destination has answered to `ADMITTING`.
 
         Raises:
             OtherSchemaVersion: DDL of a group has arrived at one end only.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from sqlalchemy import (
@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     Connection,
+    Row,
     Select,
     Subquery,
     TableClause,
@@ -128,20 +129,48 @@ def _having_calls(queues: tuple[Queue, ...]) -> CompoundSelect[Any]:
     return planned_once(union_all(*each))
 
 
+def ask(
+    target: Connection,
+    queues: Sequence[Queue],
+    relay: Relay = NO_GROUP,
+    sender: str = "",
+) -> Row[Any]:
+    """Ask a destination what a batch has to be prepared for.
+
+    Parameters:
+        queues: those with calls in the batch.
+        relay: what replication groups ask besides; they may need the sender.
+    """
+    wanted = {**work.asked([queue.id for queue in queues]), "its_sender": sender}
+    return target.execute(_asking(relay.ADMITTING), wanted).one()
+
+
+@cache
+def _asking(also: tuple[ColumnElement[Any], ...]) -> Select[Any]:
+    """Read the states of work tables, the version of the rules, and other columns."""
+    return planned_once(select(work.STATES, table_rules.LAST_VERSION, *also))
+
+
 def prepare_shipment(
-    origin: Connection, target: Connection, batch: Batch, queues: Sequence[Queue]
+    origin: Connection,
+    target: Connection,
+    batch: Batch,
+    queues: Sequence[Queue],
+    seen: Row[Any] | None = None,
 ) -> Shipment:
     """Prepare work tables for a batch. Creates them; commits nothing.
 
     Parameters:
         queues: those with calls in the batch.
+        seen: what the destination has answered to `ask` in this transaction, if it was
+            asked.
 
     Raises:
         UnknownTable, UnknownColumn: a master table, or a column of it, is gone.
         TargetColumnsMoved: columns of a master table have exchanged names.
         RulesMoved: rules name other columns than they were made for.
     """
-    seen = target.execute(_PREPARING, work.asked([q.id for q in queues])).one()
+    seen = seen or ask(target, queues)
     states = work.states_in(seen.states)
     staged = [
         work.stage(
@@ -176,10 +205,6 @@ def prepare_shipment(
             )
         },
     )
-
-
-#: The states of a session's work tables, and the version of the rules.
-_PREPARING = planned_once(select(work.STATES, table_rules.LAST_VERSION))
 
 
 def prepare_again(

@@ -17,7 +17,7 @@ from deferred.batches import cut, ledger, marker, relay
 from deferred.batches.batch import Batch
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.sender import Sender
-from deferred.batches.shipping import Shipment, prepare_shipment, with_calls
+from deferred.batches.shipping import Shipment, ask, prepare_shipment, with_calls
 from deferred.errors import OtherSchemaVersion
 from deferred.pushing import apply_groups, streams
 from deferred.pushing.run import Run
@@ -204,6 +204,8 @@ def _admitted(
     before: relay.Before,
 ) -> Shipment:
     """Prepare a batch to be shipped as replication groups want it."""
+    used = with_calls(ends.origin, batch, queues)
+    seen = ask(ends.target, used, run.relay, sender.name)
     terms = run.relay.admit_batch(
         ends.origin,
         ends.target,
@@ -212,9 +214,9 @@ def _admitted(
         sender.pushing(queues),
         at.watch_version,
         before,
+        seen,
     )
-    used = with_calls(ends.origin, batch, queues)
-    prepared = prepare_shipment(ends.origin, ends.target, batch, used)
+    prepared = prepare_shipment(ends.origin, ends.target, batch, used, seen)
     return replace(
         prepared, terms=terms, relay=run.relay, watch_version=at.watch_version
     )

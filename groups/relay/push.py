@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, Insert, select
+from sqlalchemy import Connection, Insert, Row, select
 
 from deferred.batches import provenance
 from deferred.batches.batch import Batch, QueuedTransaction
@@ -31,20 +32,17 @@ from sites.sessions.site import autocommit
 #: What an origin is asked before it ships a batch.
 _BEFORE = planned_once(select(duplicate_watch.WATCHES, group_schema.VERSIONS))
 
-#: What a destination is asked before it gets a batch; takes `its_sender`.
-_ADMITTING = planned_once(
-    select(
+
+class PushRelay(Relay):
+    """What several masters add to a push; see the base class for each method."""
+
+    ADMITTING = (
         group_schema.VERSIONS,
         schema_version.RENAMED,
         former_senders.FORGOTTEN,
         forwarding.SENT_ON,
         holds.QUIET,
     )
-)
-
-
-class PushRelay(Relay):
-    """What several masters add to a push; see the base class for each method."""
 
     admit = staticmethod(duplicates.drop_already_applied)
     refuse_gap = staticmethod(settled.refuse_gap)
@@ -74,8 +72,8 @@ class PushRelay(Relay):
         sender: Sender,
         watch_version: int,
         before: Before,
+        seen: Row[Any],
     ) -> Terms:
-        seen = target.execute(_ADMITTING, {"its_sender": sender.name}).one()
         schema_version.refuse_other(
             origin, target, before.versions, seen, queues, sender.name
         )
