@@ -52,6 +52,8 @@ class Steps:
     unfit: ValueDoesNotFit | None = None
     #: whether its sender has parked transactions or lost rows here; None if not known
     parked: bool | None = None
+    #: the caller commits after it, so its savepoint need not be released
+    commits: bool = False
 
     @property
     def number(self) -> int:
@@ -98,9 +100,8 @@ def apply(connection: Connection, steps: Steps, *, resolving: bool = True) -> Ou
     if steps.unfit is not None:
         raise steps.unfit
     try:
-        return _kept(
-            connection, partial(_as_sets, connection, steps, resolving=resolving)
-        )
+        applied = partial(_as_sets, connection, steps, resolving=resolving)
+        return _kept(connection, applied, release=not steps.commits)
     except (DBAPIError, NoFreeValue) as refused:
         if not (_of_sets(refused) and _few_rows(steps)):
             raise
@@ -122,10 +123,15 @@ def refusal(connection: Connection, steps: Steps, error: DBAPIError) -> str:
     return sqlstate.message(error)
 
 
-def _kept(connection: Connection, applied: Callable[[], Outcome]) -> Outcome:
+def _kept(
+    connection: Connection, applied: Callable[[], Outcome], *, release: bool = True
+) -> Outcome:
     """Keep what was applied if it was applied whole; else roll back to a savepoint.
 
     After other failures than those of `_keeps_savepoint`, it may no longer exist.
+
+    Parameters:
+        release: False leaves the savepoint to the commit.
     """
     savepoint = connection.begin_nested()
     try:
@@ -136,7 +142,7 @@ def _kept(connection: Connection, applied: Callable[[], Outcome]) -> Outcome:
         raise
     if outcome.unresolved:
         savepoint.rollback()
-    else:
+    elif release:
         savepoint.commit()
     return outcome
 

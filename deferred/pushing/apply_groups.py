@@ -264,6 +264,7 @@ def _deliver_each(
         open_work.clear()
 
     for transaction in transactions:
+        commits = open_calls + transaction.calls > size
         try:
             delivered = deliver(
                 shipment,
@@ -272,13 +273,14 @@ def _deliver_each(
                 run.options.error_action,
                 run.writing(transaction.calls),
                 unfit,
+                commits=commits,
             )
         except TransactionRefused:
             commit()
             raise
         open_work.append((transaction, delivered))
         open_calls += transaction.calls
-        if open_calls > size or delivered.error_id is not None:
+        if commits or delivered.error_id is not None:
             commit()
             open_calls = 0
         if run.over(sum(delivered.fresh for _, delivered in open_work)):

@@ -54,6 +54,8 @@ def deliver(
     on_error: ErrorAction = ErrorAction.QUEUE,
     on_progress: RowsDone | None = None,
     unfit: ValueDoesNotFit | None = None,
+    *,
+    commits: bool = False,
 ) -> Delivered:
     """Apply one transaction at the destination, or park it, exactly once.
 
@@ -63,6 +65,7 @@ def deliver(
         shipment: its changes are in the work tables.
         on_progress: called from time to time with how many of its changes are written.
         unfit: why it cannot be applied, if it could not be shipped whole.
+        commits: the caller commits after it in any case.
 
     Raises:
         TransactionRefused: it would have to be parked, and the error action forbids it.
@@ -82,7 +85,7 @@ def deliver(
     with connection.begin_nested() if watched else nullcontext():
         sure = not watched or of_groups().admit(connection, sender, transaction, staged)
         steps = _steps(connection, sender, transaction, staged, sources, on_progress)
-        steps = replace(steps, unfit=unfit)
+        steps = replace(steps, unfit=unfit, commits=commits and not watched)
         answer = try_apply(shipment, sender, steps, sure=sure)
         if isinstance(answer, Outcome):
             delivered = Delivered(resolved=answer.resolved)
