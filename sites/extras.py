@@ -13,8 +13,18 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sites.errors import SnaptideError
+from snaptide_imports import lazily
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    pa, pc = lazily("pyarrow"), lazily("pyarrow.compute")
+
+__all__ = ["MissingExtra", "folder", "is_of_one", "missing", "pa", "pc", "require"]
 
 #: By extra, the packages of it that are looked for.
 _PACKAGES: Mapping[str, Sequence[str]] = {

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import Select, Text, cast, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from sites.extras import pa, pc
 from sites.transfer.types import NativeType
 from sites.transfer.values import array_text
 from snapshots.side import FEW, Side
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-else:
-    pa, pc = lazily("pyarrow"), lazily("pyarrow.compute")
-
 
 #: Keys in one statement.
 CHUNK = 250_000

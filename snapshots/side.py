@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
+from sites.extras import pa
 from sites.sessions.site import Site
 from sites.transfer import arrow, transport
 from sites.transfer.transport import literal_text
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
-
 
 #: More rows than this are worth a connection of their own that reads no text.
 FEW = 50_000

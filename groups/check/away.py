@@ -7,7 +7,6 @@ transaction; the rows are not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy import FromClause, Text, cast, func, select
@@ -17,13 +16,8 @@ from groups.check import queued
 from groups.check.moments import Held, Moment
 from groups.relay.ledger import EACH, HAS_COME, NOTED
 from sites import QualifiedName
+from sites.extras import pa
 from sites.words import counted, does
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 
 def sent_on_by(held: Held, table: QualifiedName, wanted: FromClause) -> dict[int, str]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Select
 
 from groups.check.rows import Rows
 from sites.conditions import ranges
+from sites.extras import pa
 from sites.transfer import arrow
 from snapshots import keys
 from snapshots.check.compare import SLICE
@@ -22,12 +23,6 @@ from snapshots.differences import buckets, comparison, difference, large
 from snapshots.differences.buckets import Differing, Sums
 from snapshots.keys import Keys
 from snapshots.side import FEW
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 _Result = TypeVar("_Result")
 

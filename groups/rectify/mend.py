@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, select
 from tenacity import stop_after_attempt, stop_after_delay, wait_fixed
@@ -27,6 +26,7 @@ from groups.rectify.planning import Found, Intent, Plan, Wanted, sender_to
 from groups.rectify.report import TableRectified
 from sites import QualifiedName, Site, faults, retry
 from sites.capture import position
+from sites.extras import pa
 from sites.progress import Progress
 from sites.sessions.site import autocommit
 from sites.tables import locks
@@ -34,12 +34,6 @@ from sites.tables.table import describe
 from sites.writing.write import parents_first
 from snapshots.check.report import Kind
 from snapshots.keys import Keys
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: So many rows are compared once more and corrected in one transaction. It is one
 #: deferred transaction, which a conflict parks as a whole.

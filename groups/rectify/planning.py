@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tenacity import stop_after_attempt
 
@@ -25,17 +24,12 @@ from groups.rectify.report import (
     TableRectified,
 )
 from sites import QualifiedName, Site, retry
+from sites.extras import pa
 from sites.progress import Progress
 from snapshots import keys
 from snapshots.check.report import Kind
 from snapshots.keys import Keys
 from snapshots.rectify.report import Missing
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, Text, and_, case, cast, func, select
@@ -19,6 +19,7 @@ from deferred.queues.queue import Queue
 from groups import table_queue
 from groups.check.rows import Rows
 from sites import QualifiedName
+from sites.extras import pa
 from sites.names import numbered
 from sites.tables import ddl
 from sites.tables.ddl import NewColumn
@@ -29,12 +30,6 @@ from snapshots import keys
 from snapshots.check.reasons import RECTIFY
 from snapshots.definitions.snapshot import key_types
 from snapshots.keys import Keys
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: Fewer rows than this travel as values of a statement.
 _FEW = 100

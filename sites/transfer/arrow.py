@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from sites.errors import SnaptideError
+from sites.extras import pa
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from adbc_driver_postgresql import dbapi
     from pyarrow import csv as text_of_rows
 else:
-    pa, text_of_rows = lazily("pyarrow"), lazily("pyarrow.csv")
+    text_of_rows = lazily("pyarrow.csv")
     dbapi = lazily("adbc_driver_postgresql.dbapi")
 
 #: Types that come back from Arrow unchanged. Floats and times are not among them: as

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from sites.extras import pa
 from snapshots import keys
 from snapshots.check.gently import Gently
 from snapshots.check.reader import Reader
@@ -18,12 +18,6 @@ from snapshots.differences.packed import Pair
 from snapshots.differences.window import Member
 from snapshots.keys import Keys
 from snapshots.side import FEW, Sides
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: How many differing rows this process looks at together.
 SLICE = 100_000

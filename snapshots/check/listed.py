@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import ColumnElement, Select, Text, case, cast, func, literal, select
 
+from sites.extras import pa
 from snapshots.differences.images import Layout
 from snapshots.side import Side
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: Longer values are cut in reports, with a mark that says how long they are.
 LONGEST = 200

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Select
 
 from sites.conditions import ranges
 from sites.conditions.ranges import Range
+from sites.extras import pa
 from sites.names import QualifiedName
 from sites.progress import Progress
 from sites.transfer import arrow
@@ -28,12 +29,6 @@ from snapshots.differences.buckets import Differing, Sums
 from snapshots.differences.window import Member
 from snapshots.keys import Keys
 from snapshots.side import Side, Sides
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: How many pages a statement reads that need not be short: 64 MB, if they have the
 #: usual size. PostgreSQL sums up so many rows in about a second, and the 2^15 sums that

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Select, cast, func, literal, select
@@ -19,6 +19,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from sites.conditions import ranges
 from sites.conditions.ranges import Range
+from sites.extras import pa
 from sites.names import QualifiedName
 from sites.transfer import arrow
 from snapshots import keys
@@ -26,12 +27,6 @@ from snapshots.differences import images
 from snapshots.differences.images import Layout
 from snapshots.differences.window import Member
 from snapshots.side import Sides
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: A server that gives a query the usual 4 MB makes this many sums in memory.
 BUCKETS = 2**15

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Select, func, select
 
 from sites import QualifiedName
 from sites.conditions import ranges
+from sites.extras import pa
 from snapshots import keys
 from snapshots.differences import buckets, difference, images, window
 from snapshots.differences.packed import Pair
@@ -23,13 +24,6 @@ from snapshots.differences.window import FAST, Member, Window
 from snapshots.keys import ALWAYS_FEW, Keys
 from snapshots.reports import Cause
 from snapshots.side import FEW, Side, Sides
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
-
 
 #: More rows than this are compared by executors.
 SMALL_WINDOW = 250_000

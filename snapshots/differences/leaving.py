@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Boolean, Select, Text, and_, cast, literal_column, select
 
 from sites.conditions.subqueries import Subquery
+from sites.extras import pa, pc
 from snapshots import keys
 from snapshots.definitions.parents import Parent
 from snapshots.differences import images, stage
@@ -24,13 +25,6 @@ from snapshots.differences.window import Member
 from snapshots.keys import Keys
 from snapshots.reports import Cause
 from snapshots.side import FEW, Side, Sides
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-else:
-    pa, pc = lazily("pyarrow"), lazily("pyarrow.compute")
 
 #: A report names so many rows of a table; the others are counted together.
 NAMED = 5

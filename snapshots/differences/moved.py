@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Select, Text, cast, select
 
 from sites.conditions.subqueries import Subquery
+from sites.extras import pa
 from sites.names import QualifiedName
 from sites.tables.table import Table
 from sites.transfer.values import printed
@@ -26,12 +27,6 @@ from snapshots.definitions.snapshot import key_types
 from snapshots.differences.window import COMPLETE, FAST, LOAD, Member, Window, site_keys
 from snapshots.keys import CHUNK, Keys, as_rows
 from snapshots.side import FEW, Side, Sides
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 
 def find(sides: Sides, seen: Window, *, trust_site: bool = True) -> Window:

@@ -10,15 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-else:
-    pa, pc = lazily("pyarrow"), lazily("pyarrow.compute")
+from sites.extras import pa, pc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

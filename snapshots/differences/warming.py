@@ -9,16 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from sites.extras import pa
 from snapshots.differences import difference
 from snapshots.differences.packed import Pair
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: After so many comparisons further ones gain little.
 ENOUGH = 70

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from psycopg import errors as pg
 from sqlalchemy.exc import DBAPIError
 
+from sites.extras import pa
 from snapshots.check import compare, reasons
 from snapshots.check.moments import Moments
 from snapshots.check.reader import AtOnce
@@ -17,12 +17,6 @@ from snapshots.check.report import Count, Kind, Reason
 from snapshots.differences.window import Member
 from snapshots.keys import Keys
 from snapshots.rectify.errors import BadPlan
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: The key of a plan is no value of its column.
 _NO_VALUE = (pg.DataError,)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import select
@@ -17,6 +17,7 @@ from deferred.catalog import deferred_transaction
 from deferred.errors import PushRunning
 from deferred.queues import queue, refresh_coverage
 from sites import faults, retry
+from sites.extras import pa
 from sites.names import QualifiedName
 from sites.progress import Progress
 from sites.sessions.site import Site
@@ -36,12 +37,6 @@ from snapshots.rectify import ask, found, send
 from snapshots.rectify.planning import GroupPlan, Intent
 from snapshots.rectify.report import SnapshotRectified, Take
 from snapshots.refreshing.refresh import refresh
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: So many rows are compared once more and written in one transaction. It is one
 #: deferred transaction, which a conflict parks as a whole.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from tenacity import stop_after_attempt
 
 from sites import retry
+from sites.extras import pa
 from sites.progress import Progress
 from sites.sessions.site import Site
 from snapshots.check import compare, moments, tally
@@ -27,13 +28,6 @@ from snapshots.rectify.choose import Policy
 from snapshots.rectify.found import Found
 from snapshots.rectify.report import Planned, PlannedRow, SnapshotRectified, Take
 from snapshots.rectify.rules import Rules
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
-
 
 #: A plan that was made before, or how to make one.
 Decider: TypeAlias = Take | Policy | Rules
