@@ -10,7 +10,6 @@ from rich.console import Group
 from rich.text import Text
 
 from sites.words import counted
-from snaptide.cli.arguments import Json
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import console, show
 from snaptide.cli.plan import (
@@ -56,12 +55,11 @@ class ShownApplied:
 
 
 def apply(
-    ctx: typer.Context,
+    program: Program,
     file: SiteFileName,
     values: Set = None,
     prune: Prune = False,
     allow_mass_delete: AllowMassDelete = False,
-    json: Json = False,
 ) -> None:
     """Make a site what a file says; it may be run again at any time.
 
@@ -71,7 +69,6 @@ def apply(
 
     Example: snaptide apply store.toml --set store=3
     """
-    program = Program.of(ctx)
     described = read(file, parameters(values))
     done = make(
         program.directory,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sites import Site
 from sites.errors import SnaptideError
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
@@ -47,8 +48,9 @@ def _note_json(ctx: typer.Context, value: bool) -> bool:
     return value
 
 
-SiteName = Annotated[
-    str,
+#: A command gets the site itself: see `verbs.prepared`.
+SiteArgument = Annotated[
+    Site,
     typer.Argument(
         metavar="SITE",
         help="The site's name in snaptide.toml.",

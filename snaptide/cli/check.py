@@ -10,11 +10,12 @@ from typer.core import TyperGroup
 
 import snapshots
 from snaptide.cli import check_page
-from snaptide.cli.arguments import Html, Json, SiteName
+from snaptide.cli.arguments import Html, SiteArgument
 from snaptide.cli.check_shown import end_with, shown_check
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
+from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument
 
 
@@ -78,13 +79,13 @@ Gently = Annotated[
     ),
 ]
 
-app = typer.Typer(cls=_RunByDefault)
+app = Verbs(cls=_RunByDefault)
 
 
 @app.command()
 def run(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     names: Names = None,
     *,
     where: Where = None,
@@ -94,7 +95,6 @@ def run(
     save: Save = False,
     gently: Gently = False,
     html: Html = None,
-    json: Json = False,
 ) -> None:
     """Compare snapshots with their masters, and explain every difference.
 
@@ -105,13 +105,12 @@ def run(
 
     Example: snaptide check run jfk flights --where "carrier = 'UA'"
     """
-    program = Program.of(ctx)
-    chosen, subject = program.site(site), " ".join(names or ["all snapshots"])
+    subject = " ".join(names or ["all snapshots"])
     if html is not None:
         check_page.refuse_unwritable(html)
-    with working(program, chosen, "check") as bars, bars(subject) as progress:
+    with working(program, site, "check") as bars, bars(subject) as progress:
         report = snapshots.check(
-            chosen,
+            site,
             names or (),
             where=where,
             columns=divided(columns),

@@ -9,7 +9,7 @@ import typer
 
 import snapshots
 from snaptide.cli import check_page
-from snaptide.cli.arguments import Html, Json, SiteName
+from snaptide.cli.arguments import Html, SiteArgument
 from snaptide.cli.check import app
 from snaptide.cli.check_shown import end_with, shown_check
 from snaptide.cli.confirm import Yes, confirm
@@ -29,17 +29,15 @@ class Deleted:
 
 @app.command("list")
 def list_(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 20,
-    json: Json = False,
 ) -> None:
     """List the checks that were saved at a site, the latest first.
 
     Example: snaptide check list jfk
     """
-    program = Program.of(ctx)
-    found = snapshots.list_checks(program.site(site), limit=limit)
+    found = snapshots.list_checks(site, limit=limit)
     rows = [
         (
             one.run,
@@ -62,18 +60,16 @@ def list_(
 
 @app.command("show")
 def show_(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     run: Annotated[int, typer.Argument(metavar="RUN")],
     html: Html = None,
-    json: Json = False,
 ) -> None:
     """Show a saved check as it was printed then, and end with the same code.
 
     Example: snaptide check show jfk 7
     """
-    program = Program.of(ctx)
-    report = snapshots.show_check(program.site(site), run)
+    report = snapshots.show_check(site, run)
     if html is not None:
         check_page.refuse_unwritable(html)
         check_page.write(html, report)
@@ -83,24 +79,22 @@ def show_(
 
 @app.command()
 def delete(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     runs: Annotated[list[int] | None, typer.Argument(metavar="[RUN]...")] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All checks that were saved there.")
     ] = False,
     yes: Yes = False,
-    json: Json = False,
 ) -> None:
     """Delete saved checks for good; asks first, and ends with 1 if you say no.
 
     Example: snaptide check delete jfk 7
     """
-    program = Program.of(ctx)
     if bool(runs) == everything:
         raise BadArgument("Give the numbers of checks, or --all.")
     which = "all" if everything else f"{len(runs or ())}"
-    confirm(f"Delete {which} saved checks of {site} for good?", yes=yes)
-    gone = snapshots.delete_checks(program.site(site), None if everything else runs)
-    report = Deleted(site=site, deleted=gone)
+    confirm(f"Delete {which} saved checks of {site.name} for good?", yes=yes)
+    gone = snapshots.delete_checks(site, None if everything else runs)
+    report = Deleted(site=site.name, deleted=gone)
     show(program, report, lambda: facts(report))

@@ -112,13 +112,21 @@ class Commands(LoadedLater):
         "worker": Part(
             "Push what users commit, and run what is scheduled or asked for.",
             ["services"],
+            report=False,
         ),
         "beat": Part(
             "Ask for the work that is scheduled.",
             ["services"],
+            report=False,
         ),
-        "web": Part("Run the console, which shows all sites in a browser.", ["web"]),
-        "metrics": Part("Serve figures of all sites to Prometheus.", ["metrics"]),
+        "web": Part(
+            "Run the console, which shows all sites in a browser.",
+            ["web"],
+            report=False,
+        ),
+        "metrics": Part(
+            "Serve figures of all sites to Prometheus.", ["metrics"], report=False
+        ),
         "user": Part("Users of the console, and what they have done in it.", ["user"]),
         "demo": Part(
             "Run the whole story on embedded servers, with real flights.",

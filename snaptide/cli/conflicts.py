@@ -15,14 +15,15 @@ import groups
 from masters.analysis import convergence, records, replay, topology
 from masters.analysis.records import Resolved, RulesVersion
 from sites import names
-from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, facts, show
 from snaptide.cli.output import table as table_of
 from snaptide.cli.program import Program
 from snaptide.cli.rules_file import read_rules
+from snaptide.cli.verbs import Verbs
 
-app = typer.Typer()
+app = Verbs()
 
 Table = Annotated[str | None, typer.Option(help="Only conflicts of this table.")]
 Origin = Annotated[
@@ -42,8 +43,8 @@ class Purged:
 
 @app.command("list")
 def list_(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     table: Table = None,
     origin: Origin = None,
     method: Annotated[
@@ -54,15 +55,13 @@ def list_(
         typer.Option(min=1, metavar="ID", help="Only those with a lower number."),
     ] = None,
     limit: Limit = 100,
-    json: Json = False,
 ) -> None:
     """List conflicts that rules settled, the latest first.
 
     Example: snaptide conflicts list hq --table flights
     """
-    program = Program.of(ctx)
     found = records.list_resolutions(
-        program.site(site),
+        site,
         table=table,
         origin=origin,
         method=method,
@@ -97,36 +96,27 @@ def list_(
 
 @app.command("show")
 def show_(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     number: Annotated[int, typer.Argument(metavar="ID")],
-    json: Json = False,
 ) -> None:
     """Show a settled conflict: inputs, rule, result, and the rules of that time.
 
     Example: snaptide conflicts show hq 7
     """
-    program = Program.of(ctx)
-    one, rules = records.show_resolution(program.site(site), number)
+    one, rules = records.show_resolution(site, number)
     show(program, {"resolution": one, "rules": rules}, lambda: _whole(one, rules))
 
 
 @app.command()
 def stats(
-    ctx: typer.Context,
-    site: SiteName,
-    table: Table = None,
-    origin: Origin = None,
-    json: Json = False,
+    program: Program, site: SiteArgument, table: Table = None, origin: Origin = None
 ) -> None:
     """Count settled conflicts by day, table, method and site.
 
     Example: snaptide conflicts stats hq
     """
-    program = Program.of(ctx)
-    found = records.resolution_statistics(
-        program.site(site), table=table, origin=origin
-    )
+    found = records.resolution_statistics(site, table=table, origin=origin)
     columns = ["day", "table", "conflict", "method", "decision", "from", "conflicts"]
     rows = [
         (s.day, s.table, s.kind, s.method, s.decision, s.origin, s.conflicts)
@@ -137,8 +127,8 @@ def stats(
 
 @app.command()
 def purge(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     days: Annotated[
         float,
         typer.Option(
@@ -148,38 +138,32 @@ def purge(
             help="Remove records older than this.",
         ),
     ] = 90,
-    json: Json = False,
 ) -> None:
     """Remove old records of settled conflicts.
 
     Example: snaptide conflicts purge hq --older-than 365
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    gone = records.purge_resolutions(chosen, timedelta(days=days))
-    report = Purged(site=chosen.name, purged=gone)
+    gone = records.purge_resolutions(site, timedelta(days=days))
+    report = Purged(site=site.name, purged=gone)
     show(program, report, lambda: facts(report))
 
 
 @app.command()
 def check(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     masters: Annotated[
         int | None,
         typer.Option(
             min=1, help="How many masters the tables have; default: as in their groups."
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Say which tables may stay different for ever, and why; ends with 3 if any.
 
     Example: snaptide conflicts check hq --masters 2
     """
-    program = Program.of(ctx)
-    master = program.site(site)
-    found = topology.check_site(master, masters or groups.masters_of_tables(master))
+    found = topology.check_site(site, masters or groups.masters_of_tables(site))
     columns = ["table", "conflict", "of", "method", "severity", "why"]
     rows = [
         (
@@ -199,8 +183,8 @@ def check(
 
 @app.command("replay")
 def replay_(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     rules: Annotated[
         Path,
         typer.Option("--rules", metavar="FILE", help="The other rules, a TOML file."),
@@ -212,16 +196,14 @@ def replay_(
         int, typer.Option(min=0, help="Only conflicts with a higher number.")
     ] = 0,
     limit: Annotated[int, typer.Option(min=1, help="Show at most this many.")] = 1000,
-    json: Json = False,
 ) -> None:
     """Show what other rules would have done with the recorded conflicts.
 
     Example: snaptide conflicts replay hq --rules rules.toml
     """
-    program = Program.of(ctx)
     told: list[replay.Replayed] = []
     count = otherwise = 0
-    for one in replay.replay(program.site(site), read_rules(rules), since=since):
+    for one in replay.replay(site, read_rules(rules), since=since):
         count += 1
         otherwise += one.differs
         if (everything or one.differs) and len(told) < limit:

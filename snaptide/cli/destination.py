@@ -8,14 +8,15 @@ import typer
 
 import deferred
 from deferred.queues.backlog import Backlog
-from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.cli.verbs import Verbs
 from snaptide.limits import age_of, bytes_of
 from snaptide.units import duration, size
 
-app = typer.Typer()
+app = Verbs()
 
 DestinationName = Annotated[
     str, typer.Argument(metavar="DESTINATION", autocompletion=complete_site)
@@ -26,13 +27,12 @@ _NO_LIMIT = "none"
 
 
 @app.command("list")
-def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+def list_(program: Program, site: SiteArgument) -> None:
     """List a site's destinations; ends with 3 if one is invalid.
 
     Example: snaptide destination list jfk
     """
-    program = Program.of(ctx)
-    found = deferred.list_destinations(program.site(site))
+    found = deferred.list_destinations(site)
     show(program, found, lambda: table(COLUMNS, map(_row, found)))
     if any(state.state == "invalid" for one in found for state in one.states):
         raise typer.Exit(ExitCode.ATTENTION)
@@ -40,8 +40,8 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
 
 @app.command("budget")
 def budget_(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     destination: DestinationName,
     age: Annotated[
         str, typer.Option(help="The oldest transaction's age: 12h, 7d; none.")
@@ -49,15 +49,13 @@ def budget_(
     size: Annotated[
         str, typer.Option(help="The size of the queue: 500MB, 10GB; none.")
     ] = _NO_LIMIT,
-    json: Json = False,
 ) -> None:
     """Set how much may wait before a destination becomes invalid.
 
     Example: snaptide destination budget jfk hq --age 7d --size 10GB
     """
-    program = Program.of(ctx)
     changed = deferred.set_budget(
-        program.site(site),
+        site,
         destination,
         age=None if age == _NO_LIMIT else age_of(age),
         size=None if size == _NO_LIMIT else bytes_of(size),
@@ -67,17 +65,13 @@ def budget_(
 
 @app.command()
 def validate(
-    ctx: typer.Context,
-    site: SiteName,
-    destination: DestinationName,
-    json: Json = False,
+    program: Program, site: SiteArgument, destination: DestinationName
 ) -> None:
     """Let pushes to an invalid destination go on, with all queued transactions.
 
     Example: snaptide destination validate jfk hq
     """
-    program = Program.of(ctx)
-    changed = deferred.validate_destination(program.site(site), destination)
+    changed = deferred.validate_destination(site, destination)
     show(program, changed, lambda: facts(changed))
 
 

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from snaptide import doctor as diagnosis
-from snaptide.cli.arguments import Json, SiteNames
+from snaptide.cli.arguments import SiteNames
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
@@ -27,12 +27,11 @@ _STYLES = {
 
 
 def doctor(
-    ctx: typer.Context,
+    program: Program,
     sites: SiteNames = None,
     fix_hints: Annotated[
         bool, typer.Option(help="Show what to do about each finding.")
     ] = True,
-    json: Json = False,
 ) -> None:
     """Look for problems at sites; ends with 3 if there are any.
 
@@ -40,7 +39,6 @@ def doctor(
 
     Example: snaptide doctor hq jfk
     """
-    program = Program.of(ctx)
     chosen = program.chosen(sites)
     findings = list(imports.check())
     # Ask all sites at once: a site that is away takes long to time out.

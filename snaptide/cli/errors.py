@@ -17,18 +17,19 @@ from rich.tree import Tree
 import deferred
 from deferred.parked.error_queue import ErrorCall, ErrorProcedure, ErrorTransaction
 from sites import Site
-from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.confirm import Yes, confirm
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
+from snaptide.cli.verbs import Verbs
 from snaptide.cli.waiting import trees
 from snaptide.errors import BadArgument
 
 #: The number of calls of a transaction that `show` prints at once.
 PAGE = 100
 
-app = typer.Typer()
+app = Verbs()
 
 Origin = Annotated[
     str | None,
@@ -64,18 +65,16 @@ class Deleted:
 
 @app.command("list")
 def list_(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     origin: Origin = None,
     reason: ForReason = None,
-    json: Json = False,
 ) -> None:
     """List parked transactions; ends with 3 if there are any.
 
     Example: snaptide errors list hq --origin jfk
     """
-    program = Program.of(ctx)
-    errors = deferred.list_errors(program.site(site), origin, reason=reason)
+    errors = deferred.list_errors(site, origin, reason=reason)
     rows = [
         (e.id, e.origin, e.origin_user, e.parked_at, e.reason, e.error_message)
         for e in errors
@@ -88,28 +87,26 @@ def list_(
 
 @app.command("show")
 def show_(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     number: Annotated[int, typer.Argument(metavar="ID")],
     after: Annotated[
         int, typer.Option(min=0, help="Only calls with a higher number.")
     ] = 0,
     limit: Annotated[int, typer.Option(min=1, help="At most this many calls.")] = PAGE,
-    json: Json = False,
 ) -> None:
     """Show a parked transaction: its rows side by side, and a tree of dependants.
 
     Example: snaptide errors show hq 7
     """
-    program = Program.of(ctx)
-    error = deferred.show_error(program.site(site), number, after=after, limit=limit)
+    error = deferred.show_error(site, number, after=after, limit=limit)
     show(program, error, lambda: _whole(error))
 
 
 @app.command()
 def retry(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     numbers: Numbers = None,
     everything: All = False,
     origin: Origin = None,
@@ -136,7 +133,6 @@ def retry(
         bool,
         typer.Option("--with-dependants", help="Also transactions that wait for them."),
     ] = False,
-    json: Json = False,
 ) -> None:
     """Try to apply parked transactions again; ends with 3 if some cannot be applied.
 
@@ -145,11 +141,10 @@ def retry(
 
     Example: snaptide errors retry hq 7 --edit flights.dep_delay=12
     """
-    program = Program.of(ctx)
     edits = [deferred.Edit.parse(text) for text in edit or []]
     edits += [_null(text) for text in null or []]
     reports = deferred.retry_errors(
-        program.site(site),
+        site,
         _chosen(numbers, everything, origin, reason),
         origin=origin,
         reason=reason,
@@ -170,14 +165,13 @@ def retry(
 
 @app.command()
 def delete(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     numbers: Numbers = None,
     everything: All = False,
     origin: Origin = None,
     reason: ForReason = None,
     yes: Yes = False,
-    json: Json = False,
 ) -> None:
     """Delete parked transactions for good; asks first, and ends with 1 if you say no.
 
@@ -185,14 +179,12 @@ def delete(
 
     Example: snaptide errors delete hq 7
     """
-    program = Program.of(ctx)
-    master = program.site(site)
     chosen = _chosen(numbers, everything, origin, reason)
     if not yes:
         # Delete those that were counted, and none that arrive while the user thinks.
-        chosen = _counted(master, chosen, origin, reason)
-    count = deferred.delete_errors(master, chosen, origin=origin, reason=reason)
-    report = Deleted(site=site, deleted=count)
+        chosen = _counted(site, chosen, origin, reason)
+    count = deferred.delete_errors(site, chosen, origin=origin, reason=reason)
+    report = Deleted(site=site.name, deleted=count)
     show(program, report, lambda: facts(report))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from snaptide import toml
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.plan import Exported
@@ -16,8 +16,8 @@ from snaptide.plan import export as describe
 
 
 def export(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     as_template: Annotated[
         list[str] | None,
         typer.Option(
@@ -26,18 +26,16 @@ def export(
             "that name with; store means store_id, too; repeatable.",
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Print a site as a file that plan and apply read.
 
     Example: snaptide export store2 --as-template store > store.toml
     """
-    program = Program.of(ctx)
-    found = describe(program.site(site), as_template or ())
+    found = describe(site, as_template or ())
     if program.json:
         show(program, found, lambda: "")
     else:
-        sys.stdout.write(_written(found, site))
+        sys.stdout.write(_written(found, site.name))
 
 
 def _written(found: Exported, site: str) -> str:

@@ -12,16 +12,17 @@ import groups
 from groups import Group, GroupReport, Status, TargetType
 from groups.relay.holds import message
 from groups.show import MasterReport
-from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.log import Dropped
 from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.triggers_shown import with_triggers
+from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument
 from snaptide.group_words import brought
 
-app = typer.Typer()
+app = Verbs()
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
 MasterName = Annotated[
@@ -56,33 +57,27 @@ Force = Annotated[
 
 
 @app.command()
-def create(
-    ctx: typer.Context, site: SiteName, group: GroupName, json: Json = False
-) -> None:
+def create(program: Program, site: SiteArgument, group: GroupName) -> None:
     """Create a group; the site is its master definition site and its first master.
 
     Example: snaptide group create hq flights
     """
-    program = Program.of(ctx)
-    made = groups.create_group(program.site(site), group)
+    made = groups.create_group(site, group)
     show(program, made, lambda: listed([made]))
 
 
 @app.command("list")
-def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+def list_(program: Program, site: SiteArgument) -> None:
     """List the groups that a site is a master of.
 
     Example: snaptide group list hq
     """
-    program = Program.of(ctx)
-    found = groups.list_groups(program.site(site))
+    found = groups.list_groups(site)
     show(program, found, lambda: listed(found))
 
 
 @app.command("show")
-def show_(
-    ctx: typer.Context, site: SiteName, group: GroupName, json: Json = False
-) -> None:
+def show_(program: Program, site: SiteArgument, group: GroupName) -> None:
     """Show a group and the state of its masters.
 
     Ends with 3 if a master has a problem, if the group is quiet there, or if its rows
@@ -91,8 +86,7 @@ def show_(
 
     Example: snaptide group show hq flights
     """
-    program = Program.of(ctx)
-    report = groups.show_group(program.site(site), group)
+    report = groups.show_group(site, group)
     show(program, report, lambda: _masters(report))
     if any(one.problem or one.quiet or one.different for one in report.masters):
         raise typer.Exit(ExitCode.ATTENTION)
@@ -100,12 +94,11 @@ def show_(
 
 @app.command()
 def add_table(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     name: TableName,
     same_rows: SameRows = False,
-    json: Json = False,
 ) -> None:
     """Add a table that all masters have; from now on its changes go to all of them.
 
@@ -114,34 +107,31 @@ def add_table(
 
     Example: snaptide group add-table hq flights airports
     """
-    program = Program.of(ctx)
-    added = groups.add_table(program.site(site), group, name, same_rows=same_rows)
+    added = groups.add_table(site, group, name, same_rows=same_rows)
     found = [f"{one} at {at}" for at, names in added.triggers.items() for one in names]
     show(program, added, lambda: with_triggers(listed([added]), found))
 
 
 @app.command()
 def remove_table(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     name: TableName,
     force: Force = False,
-    json: Json = False,
 ) -> None:
     """Take a table out of a group; it stays at all masters.
 
     Example: snaptide group remove-table hq flights airports
     """
-    program = Program.of(ctx)
-    changed = groups.remove_table(program.site(site), group, name, force=force)
+    changed = groups.remove_table(site, group, name, force=force)
     show(program, changed, lambda: listed([changed]))
 
 
 @app.command()
 def add_master(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     master: MasterName,
     via: Annotated[
@@ -167,7 +157,6 @@ def add_master(
             autocompletion=complete_site,
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Add a master that has the group's tables, with the same rows or empty.
 
@@ -176,17 +165,14 @@ def add_master(
 
     Example: snaptide group add-master hq flights lax
     """
-    program = Program.of(ctx)
     if copy:
         if same_rows or target_type is not TargetType.FULL_PEER:
             raise BadArgument("--copy needs a full peer, and excludes --same-rows.")
-        report = groups.join_master(
-            program.site(site), group, master, source=copy_from, via=via
-        )
+        report = groups.join_master(site, group, master, source=copy_from, via=via)
         show(program, report, lambda: facts(report))
         return
     changed = groups.add_master(
-        program.site(site),
+        site,
         group,
         master,
         via=via,
@@ -198,29 +184,23 @@ def add_master(
 
 @app.command()
 def remove_master(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     master: MasterName,
     force: Force = False,
-    json: Json = False,
 ) -> None:
     """Take a master out of a group; its tables stay as they are.
 
     Example: snaptide group remove-master hq flights lax
     """
-    program = Program.of(ctx)
-    changed = groups.remove_master(program.site(site), group, master, force=force)
+    changed = groups.remove_master(site, group, master, force=force)
     show(program, changed, lambda: listed([changed]))
 
 
 @app.command("forget")
 def forget(
-    ctx: typer.Context,
-    site: SiteName,
-    group: GroupName,
-    master: MasterName,
-    json: Json = False,
+    program: Program, site: SiteArgument, group: GroupName, master: MasterName
 ) -> None:
     """Take a master that is gone for good out of a group.
 
@@ -231,15 +211,14 @@ def forget(
 
     Example: snaptide group forget hq flights lax
     """
-    program = Program.of(ctx)
-    changed = groups.forget_master(program.site(site), group, master)
+    changed = groups.forget_master(site, group, master)
     show(program, changed, lambda: listed([changed]))
 
 
 @app.command()
 def leave(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     force: Annotated[
         bool,
@@ -247,7 +226,6 @@ def leave(
             "--force", help="Leave even if the master definition site does not answer."
         ),
     ] = False,
-    json: Json = False,
 ) -> None:
     """Have a site leave a group that has forgotten it; its tables stay as they are.
 
@@ -255,26 +233,20 @@ def leave(
 
     Example: snaptide group leave lax flights
     """
-    program = Program.of(ctx)
-    report = groups.leave_group(program.site(site), group, force=force)
+    report = groups.leave_group(site, group, force=force)
     show(program, report, lambda: facts(report))
 
 
 @app.command()
 def drop(
-    ctx: typer.Context,
-    site: SiteName,
-    group: GroupName,
-    force: Force = False,
-    json: Json = False,
+    program: Program, site: SiteArgument, group: GroupName, force: Force = False
 ) -> None:
     """Drop a group at all its masters; the tables stay as they are.
 
     Example: snaptide group drop hq flights
     """
-    program = Program.of(ctx)
-    groups.drop_group(program.site(site), group, force=force)
-    report = Dropped(site=site, dropped=group)
+    groups.drop_group(site, group, force=force)
+    report = Dropped(site=site.name, dropped=group)
     show(program, report, lambda: facts(report))
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 import groups
 from snaptide.check_words import images_of, more_of, said_of_masters, values
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.check import Columns, divided
 from snaptide.cli.check_shown import some_rows
 from snaptide.cli.failures import ExitCode
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 @app.command()
 def check(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     tables: TableNames = None,
     *,
@@ -43,7 +43,6 @@ def check(
             "--max", min=0, help="List so many rows of each table; counts are exact."
         ),
     ] = 1000,
-    json: Json = False,
 ) -> None:
     """Compare all masters of a group, and explain every difference.
 
@@ -53,11 +52,9 @@ def check(
 
     Example: snaptide group check hq airline flights --where "carrier = 'UA'"
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    with working(program, chosen, "check") as shown, shown(group) as progress:
+    with working(program, site, "check") as shown, shown(group) as progress:
         report = groups.check(
-            chosen,
+            site,
             group,
             tables or (),
             where=where,

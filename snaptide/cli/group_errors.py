@@ -9,7 +9,8 @@ import typer
 
 import groups
 from deferred.options import ErrorAction
-from snaptide.cli.arguments import Json, SiteName
+from sites import Site
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.group import GroupName, MasterName, app, listed
 from snaptide.cli.output import facts, show, table
@@ -32,11 +33,10 @@ class Quiet:
 
 @app.command()
 def error_action(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     action: Annotated[ErrorAction, typer.Argument(metavar="ACTION")],
-    json: Json = False,
 ) -> None:
     """Choose what a push does with a transaction that a master cannot apply.
 
@@ -48,22 +48,20 @@ def error_action(
 
     Example: snaptide group error-action hq airline skip_row
     """
-    program = Program.of(ctx)
-    changed = groups.set_error_action(program.site(site), group, action)
+    changed = groups.set_error_action(site, group, action)
     show(program, changed, lambda: listed([changed]))
 
 
 @app.command()
 def quiet(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     master: MasterName,
     only_group: OnlyGroup = False,
     why: Annotated[
         str, typer.Option(help="The reason, shown to others; needs --only-group.")
     ] = "",
-    json: Json = False,
 ) -> None:
     """Pause all pushes of a group's masters to one of them.
 
@@ -73,23 +71,21 @@ def quiet(
     Example: snaptide group quiet hq airline lax --only-group
     """
     if only_group:
-        program = Program.of(ctx)
-        found = groups.quiet_group(program.site(site), group, master, why=why)
+        found = groups.quiet_group(site, group, master, why=why)
         show(program, found, lambda: facts(found))
         return
     if why:
         raise BadArgument("--why needs --only-group.")
-    _set(ctx, site, group, master, quiet=True)
+    _set(program, site, group, master, quiet=True)
 
 
 @app.command()
 def unquiet(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     master: MasterName,
     only_group: OnlyGroup = False,
-    json: Json = False,
 ) -> None:
     """Let the pushes to a master go on.
 
@@ -99,10 +95,9 @@ def unquiet(
     Example: snaptide group unquiet hq airline lax --only-group
     """
     if not only_group:
-        _set(ctx, site, group, master, quiet=False)
+        _set(program, site, group, master, quiet=False)
         return
-    program = Program.of(ctx)
-    report = groups.unquiet_group(program.site(site), group, master)
+    report = groups.unquiet_group(site, group, master)
     rows = [(one.error_id, one.reason) for one in report.left]
     title = f"{group} at {report.master}: {report.applied} applied"
     show(program, report, lambda: table(["left", "why"], rows, title))
@@ -110,10 +105,7 @@ def unquiet(
         raise typer.Exit(ExitCode.ATTENTION)
 
 
-def _set(
-    ctx: typer.Context, site: str, group: str, master: str, *, quiet: bool
-) -> None:
-    program = Program.of(ctx)
-    senders = groups.set_quiet(program.site(site), group, master, quiet=quiet)
+def _set(program: Program, site: Site, group: str, master: str, *, quiet: bool) -> None:
+    senders = groups.set_quiet(site, group, master, quiet=quiet)
     report = Quiet(master=master, quiet=quiet, senders=senders)
     show(program, report, lambda: facts(report))

@@ -14,7 +14,7 @@ from rich.text import Text
 import groups
 from groups import Path, picture
 from groups.define_paths import Shape
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.group import GroupName, app
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
@@ -32,8 +32,8 @@ def _in_a_folder(file: File | None) -> File | None:
 
 @app.command()
 def paths(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     mesh: Annotated[
         bool, typer.Option("--mesh", help="Each master sends to all others.")
@@ -67,7 +67,6 @@ def paths(
             help="Write a picture to this file.",
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Show the paths of a group, or choose others at its master definition site.
 
@@ -76,12 +75,10 @@ def paths(
 
     Example: snaptide group paths hq flights --chain hq,lax,bos --svg flights.svg
     """
-    program = Program.of(ctx)
     shape = _shape(mesh=mesh, star=star, chain=chain, tree=tree, listed=path)
-    home = program.site(site)
     if shape is not None:
-        groups.set_paths(home, group, shape)
-    report = groups.show_group(home, group)
+        groups.set_paths(site, group, shape)
+    report = groups.show_group(site, group)
     names = [one.master for one in report.masters]
     if svg is not None:
         svg.write_text(picture.svg(group, names, report.paths), "utf-8")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import groups
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.group import GroupName, app, listed
 from snaptide.cli.output import facts, show
@@ -19,13 +19,12 @@ from snaptide.errors import BadArgument
 
 @app.command()
 def suspend(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     by: Annotated[
         str | None, typer.Option(help="The name that users see; default: your login.")
     ] = None,
-    json: Json = False,
 ) -> None:
     """Close a group's tables to users, and push until its masters are equal.
 
@@ -33,30 +32,26 @@ def suspend(
 
     Example: snaptide group suspend hq airline
     """
-    program = Program.of(ctx)
-    report = groups.suspend(program.site(site), group, by=by or _login())
+    report = groups.suspend(site, group, by=by or _login())
     show(program, report, lambda: facts(report))
     if any(report.errors.values()):
         raise typer.Exit(ExitCode.ATTENTION)
 
 
 @app.command()
-def resume(
-    ctx: typer.Context, site: SiteName, group: GroupName, json: Json = False
-) -> None:
+def resume(program: Program, site: SiteArgument, group: GroupName) -> None:
     """Open a group's tables to users again.
 
     Example: snaptide group resume hq airline
     """
-    program = Program.of(ctx)
-    changed = groups.resume(program.site(site), group)
+    changed = groups.resume(site, group)
     show(program, changed, lambda: listed([changed]))
 
 
 @app.command()
 def execute_ddl(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     statements: Annotated[
         str | None,
@@ -68,7 +63,6 @@ def execute_ddl(
             exists=True, dir_okay=False, help="Read the statements from this file."
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Run DDL at all masters of a group, or at none of them.
 
@@ -77,11 +71,10 @@ def execute_ddl(
 
     Example: snaptide group execute-ddl hq airline "ALTER TABLE flights ADD gate text"
     """
-    program = Program.of(ctx)
     if (statements is None) == (file is None):
         raise BadArgument("Give the statements, or a file with --file.")
     text = statements or "" if file is None else _read(file)
-    changed = groups.execute_ddl(program.site(site), group, text)
+    changed = groups.execute_ddl(site, group, text)
     show(program, changed, lambda: listed([changed]))
 
 

@@ -13,7 +13,7 @@ import groups
 from groups.rectify.report import RectifyExtra
 from snapshots.rectify.report import Missing
 from snaptide.check_words import differ_still, rectified, values
-from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.check_shown import some_rows
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.group import GroupName, TableNames, app
@@ -54,8 +54,8 @@ Listed = Annotated[
 
 @app.command()
 def rectify(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     tables: TableNames = None,
     *,
@@ -66,7 +66,6 @@ def rectify(
     only: OnlyKeys = None,
     dry_run: DryRun = False,
     most: Listed = 1000,
-    json: Json = False,
 ) -> None:
     """Give masters the rows of a reference, where nothing explains the difference.
 
@@ -77,11 +76,9 @@ def rectify(
 
     Example: snaptide group rectify hq airline --reference hq --target lax --dry-run
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    with working(program, chosen, "rectify") as shown, shown(group) as progress:
+    with working(program, site, "rectify") as shown, shown(group) as progress:
         report = groups.rectify(
-            chosen,
+            site,
             group,
             tables or (),
             reference=reference,

@@ -9,7 +9,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from snaptide.cli.arguments import Json, SiteNames
+from snaptide.cli.arguments import SiteNames
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
@@ -19,7 +19,7 @@ from snaptide.status import status
 
 
 def health(
-    ctx: typer.Context,
+    program: Program,
     sites: SiteNames = None,
     max_lag: Annotated[
         str,
@@ -37,7 +37,6 @@ def health(
     max_overdue: Annotated[
         str, typer.Option(help="The longest that a run may be overdue; none.")
     ] = "2m",
-    json: Json = False,
 ) -> None:
     """Say where sites breach limits; ends with 3 if anywhere, with 4 if one is away.
 
@@ -46,7 +45,6 @@ def health(
 
     Example: snaptide health --max-lag 1h
     """
-    program = Program.of(ctx)
     limits = Limits(
         lag=None if max_lag == "none" else age_of(max_lag),
         queue=max_queue,

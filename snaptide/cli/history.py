@@ -11,7 +11,7 @@ from rich.text import Text
 
 import deferred
 from deferred import History
-from snaptide.cli.arguments import Json, complete_site
+from snaptide.cli.arguments import complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, show, table
 from snaptide.cli.program import Program
@@ -19,7 +19,7 @@ from snaptide.row_words import key_of, row_of, values, what
 
 
 def history(
-    ctx: typer.Context,
+    program: Program,
     name: Annotated[
         str,
         typer.Argument(metavar="TABLE", help="The master's table, as schema.table."),
@@ -36,13 +36,11 @@ def history(
             help="Only changes that go to this master.", autocompletion=complete_site
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Show the history of a row at all sites; ends with 3 if a site was away.
 
     Example: snaptide history flights 2013-01-01 JFK UA
     """
-    program = Program.of(ctx)
     sites = program.directory.values()
     told = deferred.history(sites, name, key_of(key), master=master)
     show(program, told, lambda: _whole(told))

@@ -24,10 +24,12 @@ class Part:
         help: the line that lists show.
         modules: relative to `snaptide.cli`; the first has the function of that name, or
             the group as `app`, to which importing the others adds commands.
+        report: whether the command prints a report.
     """
 
     help: str
     modules: Sequence[str]
+    report: bool = True
 
 
 class Later(TyperCommand):
@@ -39,19 +41,22 @@ class Later(TyperCommand):
 
     def load(self) -> Any:
         """Import the command and return it."""
+        from snaptide.cli.verbs import Verbs
+
         # Modules stay: looking through them would take a tenth of the imports' time.
         with collector.paused():
             main, *_ = [
                 import_module(f".{m}", "snaptide.cli") for m in self._part.modules
             ]
         # The callback makes Typer keep the name of a command that is alone.
-        around = typer.Typer(callback=lambda: None)
+        around = Verbs(callback=lambda: None)
         if group := getattr(main, "app", None):
             around.add_typer(
                 group, name=self.name, help=self._part.help, no_args_is_help=True
             )
         else:
-            around.command(self.name)(getattr(main, str(self.name)))
+            verb = around.command(self.name, report=self._part.report)
+            verb(getattr(main, str(self.name)))
         made: Any = typer.main.get_command(around)
         return made.commands[self.name]
 

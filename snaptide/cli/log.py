@@ -12,14 +12,15 @@ import masters
 from masters.catalog import registered_snapshot
 from masters.log import registration
 from sites import Site
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.triggers_shown import with_triggers
+from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument, NotRegistered
 
-app = typer.Typer()
+app = Verbs()
 
 TableName = Annotated[
     str, typer.Argument(metavar="TABLE", help="table or schema.table")
@@ -36,8 +37,8 @@ class Dropped:
 
 @app.command()
 def create(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     name: Annotated[
         str | None, typer.Argument(metavar="TABLE", help="table or schema.table")
     ] = None,
@@ -55,7 +56,6 @@ def create(
             "tables without a primary key, or whose keys change.",
         ),
     ] = False,
-    json: Json = False,
 ) -> None:
     """Record the changes of a master table, or of all tables, from now on.
 
@@ -63,18 +63,17 @@ def create(
 
     Example: snaptide log create hq flights
     """
-    program = Program.of(ctx)
     if (name is None) != all_tables or (all_tables and with_rowid):
         raise BadArgument("Give a TABLE, or --all without --with-rowid.")
     if name is None:
         _create_all(program, site, schema)
         return
-    made = masters.create_snapshot_log(program.site(site), name, with_rowid=with_rowid)
+    made = masters.create_snapshot_log(site, name, with_rowid=with_rowid)
     show(program, made, lambda: with_triggers(facts(made), made.triggers))
 
 
-def _create_all(program: Program, site: str, schema: str) -> None:
-    made = masters.create_snapshot_logs(program.site(site), schema)
+def _create_all(program: Program, site: Site, schema: str) -> None:
+    made = masters.create_snapshot_logs(site, schema)
     rows = [
         (one.table, one.refused or ("created" if one.created else "was there"))
         for one in made
@@ -88,13 +87,12 @@ def _create_all(program: Program, site: str, schema: str) -> None:
 
 
 @app.command("list")
-def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+def list_(program: Program, site: SiteArgument) -> None:
     """List the snapshot logs of a master, and the snapshots that need them.
 
     Example: snaptide log list hq
     """
-    program = Program.of(ctx)
-    logs = masters.list_snapshot_logs(program.site(site))
+    logs = masters.list_snapshot_logs(site)
     rows = [
         (log.table, log.identity_columns, log.rows, log.snapshots, log.created_at)
         for log in logs
@@ -105,8 +103,8 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
 
 @app.command()
 def drop(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     table: TableName,
     force: Annotated[
         bool,
@@ -115,27 +113,24 @@ def drop(
             help="Drop it even if snapshots use it: they then need a complete refresh.",
         ),
     ] = False,
-    json: Json = False,
 ) -> None:
     """Stop recording a master table's changes.
 
     Example: snaptide log drop hq flights
     """
-    program = Program.of(ctx)
-    masters.drop_snapshot_log(program.site(site), table, force=force)
-    report = Dropped(site=site, dropped=table)
+    masters.drop_snapshot_log(site, table, force=force)
+    report = Dropped(site=site.name, dropped=table)
     show(program, report, lambda: facts(report))
 
 
 @app.command()
-def purge(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+def purge(program: Program, site: SiteArgument) -> None:
     """Empty the parts of all logs that every snapshot has seen.
 
     Example: snaptide log purge hq
     """
-    program = Program.of(ctx)
     reports = masters.purge_snapshot_logs(
-        program.site(site), deletes_kept=program.settings.resolution.deletes_kept
+        site, deletes_kept=program.settings.resolution.deletes_kept
     )
     rows = [(r.table, r.emptied, r.busy, r.horizon) for r in reports]
     columns = ["table", "partitions emptied", "busy", "needed from transaction"]
@@ -144,14 +139,13 @@ def purge(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
 
 @app.command()
 def unregister(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     owner: Annotated[
         str,
         typer.Argument(metavar="SNAPSHOT_SITE", help="The site that had the snapshot."),
     ],
     snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT")],
-    json: Json = False,
 ) -> None:
     """Forget a snapshot that is gone, so that the log need not wait for it.
 
@@ -159,9 +153,8 @@ def unregister(
 
     Example: snaptide log unregister hq jfk flights
     """
-    program = Program.of(ctx)
-    _forget(program.site(site), owner, snapshot)
-    report = Dropped(site=site, dropped=f"{owner}:{snapshot}")
+    _forget(site, owner, snapshot)
+    report = Dropped(site=site.name, dropped=f"{owner}:{snapshot}")
     show(program, report, lambda: facts(report))
 
 

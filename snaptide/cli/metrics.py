@@ -13,7 +13,7 @@ from snaptide.cli.web import address_of, log_config
 
 
 def metrics(
-    ctx: typer.Context,
+    program: Program,
     listen: Annotated[
         str, typer.Option(metavar="ADDRESS:PORT", help="Where Prometheus reaches it.")
     ] = "127.0.0.1:9184",
@@ -32,7 +32,6 @@ def metrics(
     from snaptide.web.console import Console
     from snaptide.web.figures import application
 
-    program = Program.of(ctx)
     address, port = address_of(listen)
     made = application(Console(sites=program.directory))
     typer.echo(f"Figures are at http://{listen}/metrics", err=True)

@@ -13,7 +13,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from snaptide.cli.arguments import Json, SiteNames
+from snaptide.cli.arguments import SiteNames
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
@@ -30,7 +30,7 @@ LEDGER = "snaptide.told"
 
 
 def notify(
-    ctx: typer.Context,
+    program: Program,
     sites: SiteNames = None,
     every: Annotated[
         str | None, typer.Option(help="Look again and again, as every 30s.")
@@ -45,7 +45,6 @@ def notify(
         ),
     ] = None,
     log_format: Format = None,
-    json: Json = False,
 ) -> None:
     """Tell hooks what has gone wrong at sites, each thing once.
 
@@ -57,7 +56,6 @@ def notify(
 
     Example: snaptide notify --every 30s
     """
-    program = Program.of(ctx)
     path = told or find(program.config).absolute().parent / LEDGER
     look = partial(
         tell,

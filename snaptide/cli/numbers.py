@@ -12,11 +12,12 @@ from rich.text import Text
 import masters
 import snapshots
 from sites import Site
-from snaptide.cli.arguments import Json, SiteName, SiteNames
+from snaptide.cli.arguments import SiteArgument, SiteNames
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.cli.verbs import Verbs
 
-app = typer.Typer()
+app = Verbs()
 
 ColumnName = Annotated[
     str, typer.Argument(metavar="COLUMN", help="table.column or schema.table.column")
@@ -33,20 +34,19 @@ class SiteNumbers:
 
 
 @app.command("list")
-def list_(ctx: typer.Context, sites: SiteNames = None, json: Json = False) -> None:
+def list_(program: Program, sites: SiteNames = None) -> None:
     """List the numbers that sites have left, and what their masters have leased out.
 
     Example: snaptide numbers list jfk hq
     """
-    program = Program.of(ctx)
     found = [_of(site) for site in program.chosen(sites)]
     show(program, found, lambda: _tables(found))
 
 
 @app.command()
 def lease(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     column: ColumnName,
     numbers: Annotated[
         int | None,
@@ -54,29 +54,24 @@ def lease(
             min=1, help="How many; default: as many as a push or refresh brings."
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Lease more numbers for a column now, as before a bulk load.
 
     Example: snaptide numbers lease jfk orders.id --numbers 100000
     """
-    program = Program.of(ctx)
-    report = snapshots.lease_numbers(program.site(site), column, numbers=numbers)
+    report = snapshots.lease_numbers(site, column, numbers=numbers)
     show(program, report, lambda: facts(report))
 
 
 @app.command("return")
-def return_(
-    ctx: typer.Context, site: SiteName, column: ColumnName, json: Json = False
-) -> None:
+def return_(program: Program, site: SiteArgument, column: ColumnName) -> None:
     """Give the numbers that are left back to the master, which notes it.
 
     They go to nobody else. The next push or refresh leases as many as usual.
 
     Example: snaptide numbers return jfk orders.id
     """
-    program = Program.of(ctx)
-    report = snapshots.return_numbers(program.site(site), column)
+    report = snapshots.return_numbers(site, column)
     show(program, report, lambda: facts(report))
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from deferred.options import Options
+from snaptide.cli.program import Program
 
 Command = Callable[..., None]
 
@@ -27,10 +28,10 @@ def takes(
 
     def decorated(command: Command) -> Command:
         @wraps(command)
-        def run(ctx: typer.Context, **values: Any) -> None:
+        def run(program: Program, **values: Any) -> None:
             chosen = {name: values.pop(name) for name in model.model_fields}
-            given = {n: v for n, v in chosen.items() if is_given(ctx, n)}
-            command(ctx, **values, **model.of(given).given)
+            given = {n: v for n, v in chosen.items() if program.is_given(n)}
+            command(program, **values, **model.of(given).given)
 
         own = inspect.signature(command, eval_str=True)
         parts = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -59,12 +60,6 @@ def _parameters(
             annotation=Annotated[field.annotation, option],
             default=None if name in in_settings else field.default,
         )
-
-
-def is_given(ctx: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
 
 
 def meanings(model: type) -> dict[str, str]:

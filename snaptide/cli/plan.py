@@ -11,7 +11,6 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from snaptide.cli.arguments import Json
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
@@ -60,16 +59,13 @@ class ShownPlan:
     notes: tuple[str, ...]
 
 
-def plan(
-    ctx: typer.Context, file: SiteFileName, values: Set = None, json: Json = False
-) -> None:
+def plan(program: Program, file: SiteFileName, values: Set = None) -> None:
     """Show what would make a site what a file says; ends with 3 if anything.
 
     Nothing is changed. Each line is a command that you may run yourself.
 
     Example: snaptide plan store.toml --set store=3
     """
-    program = Program.of(ctx)
     found = compare(program.directory, read(file, parameters(values)))
     show(program, shown_plan(found), lambda: _told(found))
     if not found.settled:

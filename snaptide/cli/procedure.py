@@ -10,11 +10,12 @@ import typer
 import deferred
 from deferred import AllowedProcedure
 from deferred.procedures import routines
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.cli.verbs import Verbs
 
-app = typer.Typer()
+app = Verbs()
 
 ProcedureName = Annotated[
     str, typer.Argument(metavar="NAME", help="procedure or schema.procedure.")
@@ -41,41 +42,34 @@ class Revoked:
 
 
 @app.command()
-def allow(
-    ctx: typer.Context, site: SiteName, name: ProcedureName, json: Json = False
-) -> None:
+def allow(program: Program, site: SiteArgument, name: ProcedureName) -> None:
     """Let calls from other sites run a procedure or function of a site's database.
 
     Example: snaptide procedure allow hq billing.close_month
     """
-    program = Program.of(ctx)
-    report = deferred.allow_procedure(program.site(site), name)
+    report = deferred.allow_procedure(site, name)
     show(program, report, lambda: facts(report))
 
 
 @app.command()
-def revoke(
-    ctx: typer.Context, site: SiteName, name: ProcedureName, json: Json = False
-) -> None:
+def revoke(program: Program, site: SiteArgument, name: ProcedureName) -> None:
     """Do not let calls from other sites run a procedure any more.
 
     Example: snaptide procedure revoke hq billing.close_month
     """
-    program = Program.of(ctx)
-    was = deferred.revoke_procedure(program.site(site), name)
+    was = deferred.revoke_procedure(site, name)
     report = Revoked(name=name, was_allowed=was)
     show(program, report, lambda: facts(report))
 
 
 @app.command("list")
-def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+def list_(program: Program, site: SiteArgument) -> None:
     """List what calls may run at a site: its procedures, and this machine's routines.
 
     Example: snaptide procedure list hq
     """
-    program = Program.of(ctx)
     report = Procedures(
-        allowed=tuple(deferred.list_procedures(program.site(site))),
+        allowed=tuple(deferred.list_procedures(site)),
         registered=tuple(routines.REGISTRY.names()),
     )
     rows = [

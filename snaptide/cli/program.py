@@ -20,12 +20,21 @@ class Program:
     debug: bool = False
     #: set by the command's option `--json`
     json: bool = False
+    #: of the command that runs
+    context: typer.Context | None = None
 
     @staticmethod
     def of(context: typer.Context) -> Program:
         """The run that a command belongs to."""
         found = context.find_root().obj
-        return found if isinstance(found, Program) else Program()
+        program = found if isinstance(found, Program) else Program()
+        program.context = context
+        return program
+
+    def is_given(self, name: str) -> bool:
+        """Whether a parameter of the command stands on the command line."""
+        source = self.context.get_parameter_source(name) if self.context else None
+        return source is not None and source.name != "DEFAULT"
 
     @cached_property
     def settings(self) -> Settings:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
 from rich.console import Group
 
 import deferred
 import masters
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 
 
-def purge(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+def purge(program: Program, site: SiteArgument) -> None:
     """Purge a site's queue of delivered calls, and its snapshot logs.
 
     Example: snaptide purge hq
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
     settings = program.settings
     report: dict[str, Any] = {
-        "queue": deferred.purge(chosen, retention=settings.queue.retention),
+        "queue": deferred.purge(site, retention=settings.queue.retention),
         "logs": masters.purge_snapshot_logs(
-            chosen, deletes_kept=settings.resolution.deletes_kept
+            site, deletes_kept=settings.resolution.deletes_kept
         ),
     }
     rows = [(log.table, log.emptied, log.busy) for log in report["logs"]]

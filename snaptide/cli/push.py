@@ -9,7 +9,8 @@ import typer
 import deferred
 from deferred.options import PushOptions, PushSettings
 from deferred.queues.backlog import set_disabled
-from snaptide.cli.arguments import Json, SiteName, complete_site
+from sites import Site
+from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.options import takes
 from snaptide.cli.output import facts, show, table
@@ -24,8 +25,8 @@ COLUMNS = ["to", "transactions", "calls", "resolved", "parked", "seconds", ""]
 
 @takes(PushOptions, settings=PushSettings)
 def push(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     destination: Annotated[
         str | None,
         typer.Argument(
@@ -42,7 +43,6 @@ def push(
     enqueue: Annotated[
         bool, typer.Option("--enqueue", help="Let a worker run it.")
     ] = False,
-    json: Json = False,
     **options: Any,
 ) -> None:
     """Push a site's deferred transactions; ends with 3 if some were parked.
@@ -51,17 +51,15 @@ def push(
 
     Example: snaptide push jfk hq --transaction-count 1000
     """
-    program = Program.of(ctx)
     if enable is not None:
         _switch(program, site, destination, enabled=enable)
         return
     if enqueue:
-        hand_over(program, "push", site, destination, **options)
+        hand_over(program, "push", site.name, destination, **options)
         return
-    chosen = program.site(site)
     names = [destination] if destination else None
-    with working(program, chosen, "push") as shown, interruptible() as stop:
-        pushes = deferred.push_all(chosen, names, shown=shown, stop=stop, **options)
+    with working(program, site, "push") as shown, interruptible() as stop:
+        pushes = deferred.push_all(site, names, shown=shown, stop=stop, **options)
     reports = pushes.reports
     if reports or not pushes.errors:
         show(program, reports, lambda: table(COLUMNS, map(_row, reports)))
@@ -71,11 +69,11 @@ def push(
 
 
 def _switch(
-    program: Program, site: str, destination: str | None, *, enabled: bool
+    program: Program, site: Site, destination: str | None, *, enabled: bool
 ) -> None:
     if destination is None:
         raise BadArgument("Name the destination.")
-    changed = set_disabled(program.site(site), destination, disabled=not enabled)
+    changed = set_disabled(site, destination, disabled=not enabled)
     show(program, changed, lambda: facts(changed))
 
 

@@ -14,10 +14,9 @@ from rich.table import Table
 import snapshots
 from snapshots.rectify.report import Extra, Missing, Reference
 from snaptide.check_words import differ_still, rectified, values
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.check_shown import some_rows
 from snaptide.cli.failures import ExitCode
-from snaptide.cli.options import is_given
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
@@ -85,8 +84,8 @@ AllowMassDelete = Annotated[
 
 
 def rectify(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     names: Names = None,
     *,
     reference: ReferenceSide = Reference.MASTER,
@@ -99,7 +98,6 @@ def rectify(
     apply: AppliedFile = None,
     most: Listed = 1000,
     allow_mass_delete: AllowMassDelete = False,
-    json: Json = False,
 ) -> None:
     """Mend rows of snapshots that differ from the master without a reason.
 
@@ -109,17 +107,16 @@ def rectify(
 
     Example: snaptide rectify jfk flights --extra keep --dry-run
     """
-    program = Program.of(ctx)
-    chosen, subject = program.site(site), " ".join(names or ["all snapshots"])
+    subject = " ".join(names or ["all snapshots"])
     run, names = _divided(names or [])
     if apply is not None and (plan or rules or run is not None or names or only):
         raise BadArgument("--apply takes rows from its file: leave the others out.")
     if rules is not None:
-        _refuse_beside_rules(ctx)
-    given = None if apply is None else _read(apply, site)
-    with working(program, chosen, "rectify") as shown, shown(subject) as progress:
+        _refuse_beside_rules(program)
+    given = None if apply is None else _read(apply, site.name)
+    with working(program, site, "rectify") as shown, shown(subject) as progress:
         report = snapshots.rectify(
-            chosen,
+            site,
             names,
             reference=reference,
             extra=extra,
@@ -152,14 +149,14 @@ def _read(file: Path, site: str) -> list[PlannedRow]:
     return rectify_file.read(file, site)
 
 
-def _refuse_beside_rules(ctx: typer.Context) -> None:
+def _refuse_beside_rules(program: Program) -> None:
     """Refuse options that decide about rows, where rules do.
 
     Raises:
         BadArgument: one was given.
     """
     for name in ("reference", "extra", "missing"):
-        if is_given(ctx, name):
+        if program.is_given(name):
             raise BadArgument(f"The rules decide about rows: leave --{name} out.")
 
 

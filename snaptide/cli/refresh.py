@@ -9,7 +9,7 @@ from rich.console import Group
 
 from deferred.options import RefreshOptions
 from sites.words import counted
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.by_worker import refreshed
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.options import takes
@@ -25,8 +25,8 @@ COLUMNS = ["snapshot", "method", "compared", "inserted", "updated", "deleted", "
 
 @takes(RefreshOptions, push_deferred_rpc="--push/--no-push")
 def refresh(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     what: Annotated[
         str,
         typer.Argument(
@@ -38,7 +38,6 @@ def refresh(
     enqueue: Annotated[
         bool, typer.Option("--enqueue/--wait", help="Let a worker run it.")
     ] = False,
-    json: Json = False,
     **options: Any,
 ) -> None:
     """Refresh a group to one moment of its master.
@@ -51,12 +50,10 @@ def refresh(
 
     Example: snaptide refresh jfk flights --method cf
     """
-    program = Program.of(ctx)
     if enqueue:
-        hand_over(program, "refresh", site, what, **options)
+        hand_over(program, "refresh", site.name, what, **options)
         return
-    chosen = program.site(site)
-    report = refreshed(program, chosen, what, options)
+    report = refreshed(program, site, what, options)
     show(program, report, lambda: _shown(report))
     parked = report.pushed is not None and report.pushed.errors
     if parked or any(one.refused or one.withdrawn for one in report.snapshots):

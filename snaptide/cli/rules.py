@@ -8,11 +8,12 @@ import typer
 
 from masters import rules
 from masters.resolution import METHODS
-from snaptide.cli.arguments import Json, SiteName, named_value
+from snaptide.cli.arguments import SiteArgument, named_value
 from snaptide.cli.program import Program
 from snaptide.cli.rules_shown import changed, show_rules
+from snaptide.cli.verbs import Verbs
 
-app = typer.Typer()
+app = Verbs()
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE")]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="A column group.")]
@@ -36,20 +37,19 @@ Place = Annotated[
 
 
 @app.command("list")
-def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+def list_(program: Program, site: SiteArgument) -> None:
     """List column groups and rules of a master.
 
     Example: snaptide rules list hq
     """
-    program = Program.of(ctx)
-    found = rules.list_rules(program.site(site))
+    found = rules.list_rules(site)
     show_rules(program, found)
 
 
 @app.command()
 def group(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     table: TableName,
     name: GroupName,
     columns: Annotated[
@@ -58,27 +58,24 @@ def group(
             metavar="[COLUMN]...", help="Without columns, the group is dropped."
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Make columns a group whose conflicts are decided together.
 
     Example: snaptide rules group hq flights delays dep_delay arr_delay
     """
-    program = Program.of(ctx)
-    made = rules.set_column_group(program.site(site), table, name, columns or [])
+    made = rules.set_column_group(site, table, name, columns or [])
     show_rules(program, [made])
 
 
 @app.command()
 def add(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     table: TableName,
     group: GroupName,
     method: MethodName,
     parameters: Parameters = None,
     sequence: Place = None,
-    json: Json = False,
 ) -> None:
     """Settle update conflicts of a column group by a method.
 
@@ -86,9 +83,9 @@ def add(
 
     Example: snaptide rules add hq flights delays latest_timestamp -p column=changed_at
     """
-    with changed(ctx, site) as master:
+    with changed(program, site):
         rules.add_update_resolution(
-            master,
+            site,
             table,
             group,
             method,
@@ -99,40 +96,38 @@ def add(
 
 @app.command()
 def remove(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     table: TableName,
     group: GroupName,
     sequence: Annotated[int, typer.Argument(metavar="PLACE")],
-    json: Json = False,
 ) -> None:
     """Remove one rule of a column group.
 
     Example: snaptide rules remove hq flights delays 1
     """
-    with changed(ctx, site) as master:
-        rules.drop_update_resolution(master, table, group, sequence)
+    with changed(program, site):
+        rules.drop_update_resolution(site, table, group, sequence)
 
 
 @app.command("add-unique")
 def add_unique(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     table: TableName,
     constraint: Constraint,
     method: MethodName,
     parameters: Parameters = None,
     sequence: Place = None,
-    json: Json = False,
 ) -> None:
     """Settle uniqueness conflicts of a constraint by a method.
 
     Example: snaptide rules add-unique hq planes planes_name append_site_name -p
     column=name
     """
-    with changed(ctx, site) as master:
+    with changed(program, site):
         rules.add_unique_resolution(
-            master,
+            site,
             table,
             constraint,
             method,
@@ -143,21 +138,20 @@ def add_unique(
 
 @app.command("add-delete")
 def add_delete(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     table: TableName,
     method: MethodName,
     parameters: Parameters = None,
     sequence: Place = None,
-    json: Json = False,
 ) -> None:
     """Settle delete conflicts of a table by a method.
 
     Example: snaptide rules add-delete hq flights restore
     """
-    with changed(ctx, site) as master:
+    with changed(program, site):
         rules.add_delete_resolution(
-            master,
+            site,
             table,
             method,
             sequence_no=sequence,
@@ -167,35 +161,33 @@ def add_delete(
 
 @app.command("remove-unique")
 def remove_unique(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     table: TableName,
     constraint: Constraint,
     sequence: Annotated[int, typer.Argument(metavar="PLACE")],
-    json: Json = False,
 ) -> None:
     """Remove one rule of a constraint.
 
     Example: snaptide rules remove-unique hq planes planes_name 1
     """
-    with changed(ctx, site) as master:
-        rules.drop_unique_resolution(master, table, constraint, sequence)
+    with changed(program, site):
+        rules.drop_unique_resolution(site, table, constraint, sequence)
 
 
 @app.command("remove-delete")
 def remove_delete(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     table: TableName,
     sequence: Annotated[int, typer.Argument(metavar="PLACE")],
-    json: Json = False,
 ) -> None:
     """Remove one rule for delete conflicts.
 
     Example: snaptide rules remove-delete hq flights 1
     """
-    with changed(ctx, site) as master:
-        rules.drop_delete_resolution(master, table, sequence)
+    with changed(program, site):
+        rules.drop_delete_resolution(site, table, sequence)
 
 
 def _given(parameters: list[str] | None) -> dict[str, Any]:

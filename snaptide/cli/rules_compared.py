@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from masters.rules import comparison
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
+from snaptide.cli.program import Program
 from snaptide.cli.rules import TableName, app
 from snaptide.cli.rules_shown import changed
 
@@ -17,8 +18,8 @@ Operation = Annotated[str, typer.Option(help="update, delete or * for both.")]
 
 @app.command()
 def compare(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     table: TableName,
     columns: Columns = None,
     operation: Operation = "*",
@@ -27,36 +28,34 @@ def compare(
         str | None,
         typer.Option(help="Compare only this column; '' compares all again."),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Choose which old values are compared to find conflicts.
 
     Example: snaptide rules compare hq flights note --off
     """
-    with changed(ctx, site) as master:
+    with changed(program, site):
         if row_version is not None:
-            comparison.set_row_version(master, table, row_version or None)
+            comparison.set_row_version(site, table, row_version or None)
         if columns:
             comparison.compare_old_values(
-                master, table, columns, operation=operation, compare=not off
+                site, table, columns, operation=operation, compare=not off
             )
 
 
 @app.command()
 def send(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     table: TableName,
     columns: Columns = None,
     operation: Operation = "*",
     off: Annotated[bool, typer.Option("--off", help="Do not send them.")] = False,
-    json: Json = False,
 ) -> None:
     """Choose which old values sites send; others cannot be compared.
 
     Example: snaptide rules send hq flights photo --off
     """
-    with changed(ctx, site) as master:
+    with changed(program, site):
         comparison.send_old_values(
-            master, table, columns or [], operation=operation, send=not off
+            site, table, columns or [], operation=operation, send=not off
         )

@@ -12,7 +12,7 @@ import typer
 from masters.errors import BadRulebook
 from masters.rules import rulebook
 from snaptide import toml
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, show
 from snaptide.cli.program import Program
@@ -35,13 +35,12 @@ KeepOthers = Annotated[
 
 
 @app.command()
-def export(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+def export(program: Program, site: SiteArgument) -> None:
     """Print all rules of a master as a file that you can keep under version control.
 
     Example: snaptide rules export hq > rules.toml
     """
-    program = Program.of(ctx)
-    book = rulebook.export(program.site(site))
+    book = rulebook.export(site)
     if program.json:
         show(program, book, lambda: "")
     else:
@@ -50,20 +49,16 @@ def export(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
 
 @app.command()
 def diff(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     file: RulesFile,
     keep_others: KeepOthers = False,
-    json: Json = False,
 ) -> None:
     """Show what a file of rules would change; ends with 3 if anything.
 
     Example: snaptide rules diff hq rules.toml
     """
-    program = Program.of(ctx)
-    changes = rulebook.diff(
-        program.site(site), read_rules(file), keep_others=keep_others
-    )
+    changes = rulebook.diff(site, read_rules(file), keep_others=keep_others)
     show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
     if changes:
         raise typer.Exit(ExitCode.ATTENTION)
@@ -71,19 +66,17 @@ def diff(
 
 @app.command()
 def apply(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     file: RulesFile,
     keep_others: KeepOthers = False,
-    json: Json = False,
 ) -> None:
     """Make the rules of a master those of a file, in one transaction.
 
     Example: snaptide rules apply hq rules.toml
     """
-    program = Program.of(ctx)
     changes = rulebook.apply(
-        program.site(site),
+        site,
         read_rules(file),
         f"apply {file.name}",
         keep_others=keep_others,

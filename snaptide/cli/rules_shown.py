@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
@@ -18,12 +17,10 @@ from snaptide.cli.program import Program
 
 
 @contextmanager
-def changed(ctx: typer.Context, site: str) -> Iterator[Site]:
-    """Give the block a master to change, then show its rules and new warnings."""
-    program = Program.of(ctx)
-    master = program.site(site)
+def changed(program: Program, master: Site) -> Iterator[None]:
+    """Let the block change a master, then show its rules and new warnings."""
     before = rules.list_rules(master)
-    yield master
+    yield
     since = rules.list_rules(master)
     show_rules(program, since)
     _warn(master, before, since)

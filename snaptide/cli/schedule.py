@@ -10,12 +10,14 @@ from rich.table import Table
 
 from deferred import schedules
 from deferred.schedules import Schedule
-from snaptide.cli.arguments import Json, SiteName, named_value
+from sites import Site
+from snaptide.cli.arguments import SiteArgument, named_value
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.queued import Queued
+from snaptide.cli.verbs import Verbs
 
-app = typer.Typer()
+app = Verbs()
 
 
 class Kind(StrEnum):
@@ -36,8 +38,8 @@ Subject = Annotated[
 
 @app.command("set")
 def set_(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     kind: KindName,
     subject: Subject = schedules.EVERYTHING,
     every: Annotated[
@@ -52,7 +54,6 @@ def set_(
             help="An option of the push, refresh, purge or check.",
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Schedule a push, refresh, purge or check, or change when it runs.
 
@@ -60,78 +61,71 @@ def set_(
 
     Example: snaptide schedule set jfk refresh airport --every "0 6 * * *"
     """
-    program = Program.of(ctx)
     options = {
         name.replace("-", "_"): value for name, value in map(named_value, option or [])
     }
-    made = schedules.schedule(program.site(site), kind, subject, every=every, **options)
+    made = schedules.schedule(site, kind, subject, every=every, **options)
     _show(program, [made])
 
 
 @app.command("list")
-def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+def list_(program: Program, site: SiteArgument) -> None:
     """List the schedules of a site.
 
     Example: snaptide schedule list jfk
     """
-    program = Program.of(ctx)
-    _show(program, schedules.list_schedules(program.site(site)))
+    _show(program, schedules.list_schedules(site))
 
 
 @app.command()
 def remove(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     kind: KindName,
     subject: Subject = schedules.EVERYTHING,
-    json: Json = False,
 ) -> None:
     """Remove a schedule.
 
     Example: snaptide schedule remove jfk push hq
     """
-    program = Program.of(ctx)
-    schedules.unschedule(program.site(site), kind, subject)
-    _show(program, schedules.list_schedules(program.site(site)))
+    schedules.unschedule(site, kind, subject)
+    _show(program, schedules.list_schedules(site))
 
 
 @app.command()
 def enable(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     kind: KindName,
     subject: Subject = schedules.EVERYTHING,
-    json: Json = False,
 ) -> None:
     """Let a schedule run again.
 
     Example: snaptide schedule enable jfk push hq
     """
-    _switch(ctx, site, kind, subject, enabled=True)
+    _switch(program, site, kind, subject, enabled=True)
 
 
 @app.command()
 def disable(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     kind: KindName,
     subject: Subject = schedules.EVERYTHING,
-    json: Json = False,
 ) -> None:
     """Pause a schedule.
 
     Example: snaptide schedule disable jfk push hq
     """
-    _switch(ctx, site, kind, subject, enabled=False)
+    _switch(program, site, kind, subject, enabled=False)
 
 
 @app.command("run")
 def run_(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     kind: KindName,
     subject: Subject = schedules.EVERYTHING,
-    json: Json = False,
 ) -> None:
     """Have a worker run a schedule now, with its options.
 
@@ -142,21 +136,16 @@ def run_(
     # Import them late: Celery takes longer to load than most commands take to run.
     from snaptide import application, scheduled
 
-    program = Program.of(ctx)
     celery = application.celery_app(program.settings)
-    chosen = program.site(site)
-    number = scheduled.run_now(celery, chosen, kind, subject)
-    report = Queued(task=kind, site=chosen.name, subject=subject, id=number)
+    number = scheduled.run_now(celery, site, kind, subject)
+    report = Queued(task=kind, site=site.name, subject=subject, id=number)
     show(program, report, lambda: facts(report))
 
 
 def _switch(
-    ctx: typer.Context, site: str, kind: str, subject: str, *, enabled: bool
+    program: Program, site: Site, kind: str, subject: str, *, enabled: bool
 ) -> None:
-    program = Program.of(ctx)
-    changed = schedules.enable_schedule(
-        program.site(site), kind, subject, enabled=enabled
-    )
+    changed = schedules.enable_schedule(site, kind, subject, enabled=enabled)
     _show(program, [changed])
 
 

@@ -43,7 +43,7 @@ Format = Annotated[
 
 
 def worker(
-    ctx: typer.Context,
+    program: Program,
     site: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,7 +70,6 @@ def worker(
     from snaptide.application import celery_app
     from snaptide.worker import run_worker
 
-    program = Program.of(ctx)
     sites = [chosen.name for chosen in program.chosen(site)]
     defaults = program.settings.worker
     run_worker(
@@ -82,9 +81,7 @@ def worker(
     )
 
 
-def beat(
-    ctx: typer.Context, log_level: Level = None, log_format: Format = None
-) -> None:
+def beat(program: Program, log_level: Level = None, log_format: Format = None) -> None:
     """Ask for the work that is scheduled.
 
     Several beats may run: only one of them takes each due schedule.
@@ -94,7 +91,6 @@ def beat(
     from snaptide.application import celery_app
     from snaptide.worker import run_beat
 
-    program = Program.of(ctx)
     program.settings.install()
     run_beat(
         celery_app(program.settings, log_format),

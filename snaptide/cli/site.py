@@ -15,13 +15,14 @@ from sites import Site
 from snaptide import doctor, migrate, revisions
 from snaptide import grants as rights
 from snaptide import repair as repairs
-from snaptide.cli.arguments import Json, SiteName, SiteNames, complete_site
+from snaptide.cli.arguments import SiteArgument, SiteNames, complete_site
 from snaptide.cli.doctor import end_with, findings_table
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument
 
-app = typer.Typer()
+app = Verbs()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class ListedSite:
 
 @app.command()
 def init(
-    ctx: typer.Context,
+    program: Program,
     sites: Annotated[
         list[str], typer.Argument(metavar="SITE...", autocompletion=complete_site)
     ],
@@ -64,24 +65,21 @@ def init(
             "and look."
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Create the schema snaptide at sites, or upgrade it to this version.
 
     Example: snaptide site init hq jfk --grants run
     """
-    program = Program.of(ctx)
     reports = [_init(program.site(name), grants) for name in sites]
     show(program, reports, lambda: _initialised(reports))
 
 
 @app.command("list")
-def list_(ctx: typer.Context, json: Json = False) -> None:
+def list_(program: Program) -> None:
     """List the sites of the settings; connects to none of them.
 
     Example: snaptide site list --json
     """
-    program = Program.of(ctx)
     listed = [
         ListedSite(name=site.name, address=site.address, user=site.url.username)
         for site in program.directory.values()
@@ -92,7 +90,7 @@ def list_(ctx: typer.Context, json: Json = False) -> None:
 
 @app.command()
 def check(
-    ctx: typer.Context,
+    program: Program,
     sites: SiteNames = None,
     repair: Annotated[
         bool,
@@ -107,7 +105,6 @@ def check(
             "--restored", help="With --repair: even if nothing here shows a restore."
         ),
     ] = False,
-    json: Json = False,
 ) -> None:
     """Check that sites answer, have the right schema, and are the databases they were.
 
@@ -118,7 +115,6 @@ def check(
 
     Example: snaptide site check jfk --repair
     """
-    program = Program.of(ctx)
     if repair:
         _repair(program, sites, restored=restored)
         return
@@ -131,22 +127,19 @@ def check(
 
 @app.command()
 def downgrade(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     revision: Annotated[
         str, typer.Argument(help="A revision like 0003, or base to remove the schema.")
     ],
-    json: Json = False,
 ) -> None:
     """Take a site's schema back to an older version.
 
     Example: snaptide site downgrade jfk base
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    before = _revision(chosen)
-    migrate.downgrade(chosen, revision)
-    report = SchemaReport(site=site, before=before, now=_revision(chosen))
+    before = _revision(site)
+    migrate.downgrade(site, revision)
+    report = SchemaReport(site=site.name, before=before, now=_revision(site))
     show(program, report, lambda: _schemas([report]))
 
 

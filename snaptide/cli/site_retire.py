@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sites.words import counted
 from snaptide.cli.apply import print_step
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import show
 from snaptide.cli.plan import ShownStep, shown_steps
@@ -35,8 +35,8 @@ class ShownRetired:
 
 @app.command()
 def retire(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     force: Annotated[
         bool,
         typer.Option(
@@ -44,7 +44,6 @@ def retire(
             help="Even if changes are lost or stay parked, or the site is away.",
         ),
     ] = False,
-    json: Json = False,
 ) -> None:
     """Take a site out of service: push, drop its snapshots, unregister it everywhere.
 
@@ -53,9 +52,8 @@ def retire(
 
     Example: snaptide site retire store2
     """
-    program = Program.of(ctx)
     done = take_out(
-        program.site(site),
+        site,
         force=force,
         on_step=None if program.json else print_step,
     )

@@ -16,15 +16,16 @@ import snapshots
 from sites import names
 from snaptide.cli import snapshot_held, snapshot_kept, snapshot_refreshes
 from snaptide.cli.apply import create_like
-from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.log import Dropped
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.plan import Set
 from snaptide.cli.program import Program
+from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument
 
-app = typer.Typer()
+app = Verbs()
 app.command("held")(snapshot_held.held)
 app.command("refreshes")(snapshot_refreshes.refreshes)
 app.command("kept")(snapshot_kept.kept)
@@ -65,8 +66,8 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="name or schema.name")
 
 @app.command()
 def create(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="name or schema.name")
     ] = None,
@@ -92,7 +93,6 @@ def create(
     leaving: Leaving = None,
     like: Like = None,
     values: Set = None,
-    json: Json = False,
 ) -> None:
     """Create a snapshot, which its first refresh fills; or all that another site has.
 
@@ -105,7 +105,6 @@ def create(
 
     Example: snaptide snapshot create store1 --like store2 --set store=1
     """
-    program = Program.of(ctx)
     options: dict[str, Any] = {
         "table": table,
         "group": group,
@@ -119,29 +118,27 @@ def create(
     if like is not None:
         if name or master or leaving or any([*options.values()][:-1]):
             raise BadArgument("--like takes no NAME, and no other option than --set.")
-        create_like(program, site, like, values)
+        create_like(program, site.name, like, values)
         return
     if name is None or master is None or values:
         raise BadArgument("Give NAME and --master, or --like with --set.")
-    made = snapshots.create(program.site(site), name, master=master, **options)
+    made = snapshots.create(site, name, master=master, **options)
     show(program, made, lambda: facts(made))
 
 
 @app.command("list")
 def list_(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: Annotated[
         str | None, typer.Option(help="Only those of this refresh group.")
     ] = None,
-    json: Json = False,
 ) -> None:
     """List the snapshots of a site.
 
     Example: snaptide snapshot list jfk
     """
-    program = Program.of(ctx)
-    listed = snapshots.list_snapshots(program.site(site), group=group)
+    listed = snapshots.list_snapshots(site, group=group)
     rows = [
         (
             one.name,
@@ -169,13 +166,12 @@ def list_(
 
 
 @app.command("show")
-def show_(ctx: typer.Context, site: SiteName, name: Name, json: Json = False) -> None:
+def show_(program: Program, site: SiteArgument, name: Name) -> None:
     """Show one snapshot, and as a tree the other tables that its condition asks.
 
     Example: snaptide snapshot show jfk flights
     """
-    program = Program.of(ctx)
-    found = snapshots.describe_snapshot(program.site(site), name)
+    found = snapshots.describe_snapshot(site, name)
     names = [field.name for field in fields(found) if field.name != "asks"]
     show(program, found, lambda: Group(facts(found, names), *map(_tree, found.asks)))
 
@@ -201,8 +197,8 @@ class Propagation(StrEnum):
 
 @app.command()
 def alter(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     name: Name,
     propagation: Annotated[
         Propagation | None,
@@ -218,7 +214,6 @@ def alter(
     ] = False,
     leaving: Leaving = None,
     numbers: Numbers = None,
-    json: Json = False,
 ) -> None:
     """Change which rows a snapshot has, what becomes of those that leave, how its
     columns are numbered, or how its refresh group propagates changes.
@@ -229,7 +224,6 @@ def alter(
 
     Example: snaptide snapshot alter jfk flights --where "origin IN ('JFK', 'LGA')"
     """
-    program = Program.of(ctx)
     conditions = where is not None or bool(follow)
     others = sum(one is not None for one in (propagation, leaving, numbers))
     if conditions + all_rows + others != 1:
@@ -238,23 +232,23 @@ def alter(
             "--propagation."
         )
     if numbers is not None:
-        drawn = snapshots.alter_numbers(program.site(site), name, _ways(numbers))
+        drawn = snapshots.alter_numbers(site, name, _ways(numbers))
         found = [(one.column, one.method, one.left) for one in drawn]
         show(program, drawn, lambda: table(["column", "by", "left"], found))
         return
     if leaving is not None:
-        described = snapshots.alter_leaving(program.site(site), name, leaving)
+        described = snapshots.alter_leaving(site, name, leaving)
         show(program, described, lambda: facts(described, ["name", "leaving"]))
         return
     if propagation is None:
         altered = snapshots.alter_condition(
-            program.site(site), name, where=where, follow=follow or ()
+            site, name, where=where, follow=follow or ()
         )
         rows = [(one.name, one.condition) for one in altered]
         show(program, altered, lambda: table(["snapshot", "where"], rows))
         return
     report = snapshots.alter_propagation(
-        program.site(site),
+        site,
         name,
         synchronous=propagation is Propagation.SYNCHRONOUS,
     )
@@ -263,15 +257,14 @@ def alter(
 
 @app.command("switch-master")
 def switch_master(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: Annotated[
         str, typer.Argument(metavar="GROUP", help="The refresh group, or a snapshot.")
     ],
     to: Annotated[
         str, typer.Option(help="The new master.", autocompletion=complete_site)
     ],
-    json: Json = False,
 ) -> None:
     """Refresh a group from another master of its replication group from now on.
 
@@ -281,8 +274,7 @@ def switch_master(
 
     Example: snaptide snapshot switch-master jfk airport --to lax
     """
-    program = Program.of(ctx)
-    report = groups.switch_master(program.site(site), group, to=to)
+    report = groups.switch_master(site, group, to=to)
     show(program, report, lambda: facts(report))
     if not report.unregistered:
         raise typer.Exit(ExitCode.ATTENTION)
@@ -290,8 +282,8 @@ def switch_master(
 
 @app.command()
 def drop(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     name: Name,
     force: Annotated[
         bool,
@@ -300,15 +292,13 @@ def drop(
             help="Drop it even if changes are not delivered, or the master is away.",
         ),
     ] = False,
-    json: Json = False,
 ) -> None:
     """Drop a snapshot; the master table stays.
 
     Example: snaptide snapshot drop jfk flights
     """
-    program = Program.of(ctx)
-    snapshots.drop(program.site(site), name, force=force)
-    report = Dropped(site=site, dropped=name)
+    snapshots.drop(site, name, force=force)
+    report = Dropped(site=site.name, dropped=name)
     show(program, report, lambda: facts(report))
 
 

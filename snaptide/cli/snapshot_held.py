@@ -8,7 +8,7 @@ import typer
 from rich.console import Group
 
 import snapshots
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 
@@ -16,11 +16,10 @@ GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="A refresh group
 
 
 def held(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     limit: Annotated[int, typer.Option(min=1, help="At most this many rows.")] = 100,
-    json: Json = False,
 ) -> None:
     """List the rows of a refresh group that refreshes have left alone, and why.
 
@@ -28,8 +27,7 @@ def held(
 
     Example: snaptide snapshot held jfk airport
     """
-    program = Program.of(ctx)
-    found = snapshots.list_held(program.site(site), group, limit=limit)
+    found = snapshots.list_held(site, group, limit=limit)
     counts = [(one.snapshot, one.by, one.rows) for one in found.counts]
     rows = [(one.snapshot, ", ".join(one.key), one.by, one.why) for one in found.rows]
     title = f"{len(rows):,} of {found.total:,} rows"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import snapshots
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.confirm import Yes, confirm
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
@@ -27,20 +27,18 @@ class Removed:
 
 
 def kept(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Only of this snapshot.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many rows.")] = 100,
-    json: Json = False,
 ) -> None:
     """List rows that have left snapshots with --leaving keep, the latest first.
 
     Example: snaptide snapshot kept store1 rental
     """
-    program = Program.of(ctx)
-    found = snapshots.list_kept(program.site(site), name, limit=limit)
+    found = snapshots.list_kept(site, name, limit=limit)
     rows = [
         (one.id, one.snapshot, ", ".join(one.key), one.left_at, one.reason)
         for one in found
@@ -50,27 +48,23 @@ def kept(
 
 
 def remove_kept(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     name: Name,
     numbers: Annotated[list[int] | None, typer.Argument(metavar="[ID]...")] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All rows that have left the snapshot.")
     ] = False,
     yes: Yes = False,
-    json: Json = False,
 ) -> None:
     """Remove rows for good that have left a snapshot and were kept.
 
     Example: snaptide snapshot remove-kept store1 rental --all
     """
-    program = Program.of(ctx)
     if bool(numbers) == everything:
         raise BadArgument("Give the numbers of rows, or --all.")
     which = "all" if everything else f"{len(numbers or ())}"
-    confirm(f"Remove {which} kept rows of {name} at {site} for good?", yes=yes)
-    gone = snapshots.remove_kept(
-        program.site(site), name, None if everything else numbers
-    )
-    report = Removed(site=site, snapshot=name, removed=gone)
+    confirm(f"Remove {which} kept rows of {name} at {site.name} for good?", yes=yes)
+    gone = snapshots.remove_kept(site, name, None if everything else numbers)
+    report = Removed(site=site.name, snapshot=name, removed=gone)
     show(program, report, lambda: facts(report))

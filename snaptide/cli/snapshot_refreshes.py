@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import snapshots
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.snapshot_held import GroupName
@@ -18,11 +18,10 @@ COLUMNS += ["inserted", "updated", "deleted", "held", "problem"]
 
 
 def refreshes(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     group: GroupName,
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 20,
-    json: Json = False,
 ) -> None:
     """List the last refreshes of a refresh group, the latest first.
 
@@ -31,8 +30,7 @@ def refreshes(
 
     Example: snaptide snapshot refreshes jfk airport
     """
-    program = Program.of(ctx)
-    found = snapshots.list_refreshes(program.site(site), group, limit=limit)
+    found = snapshots.list_refreshes(site, group, limit=limit)
     rows = [
         (
             one.ended_at,

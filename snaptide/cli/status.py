@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sites import Site
-from snaptide.cli.arguments import Json, SiteNames
+from snaptide.cli.arguments import SiteNames
 from snaptide.cli.destination import standing
 from snaptide.cli.doctor import findings_table
 from snaptide.cli.failures import ExitCode
@@ -27,7 +27,7 @@ from snaptide.units import duration, size
 
 
 def status(
-    ctx: typer.Context,
+    program: Program,
     sites: SiteNames = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Repeat it until Ctrl-C.")
@@ -35,7 +35,6 @@ def status(
     every: Annotated[
         float, typer.Option(min=0.2, help="Seconds between two updates.")
     ] = 2.0,
-    json: Json = False,
 ) -> None:
     """Show queues, refreshes, lag, errors, schedules and running work of sites.
 
@@ -46,10 +45,9 @@ def status(
 
     Example: snaptide status --watch
     """
-    program = Program.of(ctx)
     chosen = program.chosen(sites)
     if watch:
-        if json or not sys.stdout.isatty():
+        if program.json or not sys.stdout.isatty():
             raise BadArgument("--watch is for terminals; use --json in a loop.")
         _watch(chosen, every)
         return

@@ -13,17 +13,18 @@ import typer
 from rich.console import Group
 
 from sites.extras import require
-from snaptide.cli.arguments import Json, SiteNames
+from snaptide.cli.arguments import SiteNames
 from snaptide.cli.confirm import Yes, confirm
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.cli.verbs import Verbs
 from snaptide.cli.web import users_file
 
 if TYPE_CHECKING:
     from snaptide.web.action_log import Part
 
-app = typer.Typer()
+app = Verbs()
 
 #: Seconds that a list waits for a site.
 _PATIENCE = 15.0
@@ -58,11 +59,10 @@ File = Annotated[
 
 @app.command("set")
 def set_(
-    ctx: typer.Context,
+    program: Program,
     name: Name,
     role: Annotated[RoleName, typer.Option(help="What the user may do.")],
     users: File = None,
-    json: Json = False,
 ) -> None:
     """Add a user of the console, or change role and password; asks for the password.
 
@@ -73,14 +73,13 @@ def set_(
     require("web")
     from snaptide.web.users import Role, set_user
 
-    program = Program.of(ctx)
     set_user(users_file(program, users), name, Role(role.value), _password())
     report = Shown(name=name, role=role.value)
     show(program, report, lambda: facts(report))
 
 
 @app.command("list")
-def list_(ctx: typer.Context, users: File = None, json: Json = False) -> None:
+def list_(program: Program, users: File = None) -> None:
     """List the users of the console.
 
     Example: snaptide user list
@@ -88,7 +87,6 @@ def list_(ctx: typer.Context, users: File = None, json: Json = False) -> None:
     require("web")
     from snaptide.web.users import read
 
-    program = Program.of(ctx)
     found = [
         Shown(name=name, role=entry.role.value)
         for name, entry in read(users_file(program, users)).items()
@@ -97,10 +95,8 @@ def list_(ctx: typer.Context, users: File = None, json: Json = False) -> None:
     show(program, found, lambda: table(["name", "role"], rows))
 
 
-@app.command()
-def delete(
-    ctx: typer.Context, name: Name, users: File = None, yes: Yes = False
-) -> None:
+@app.command(report=False)
+def delete(program: Program, name: Name, users: File = None, yes: Yes = False) -> None:
     """Remove a user of the console; its sessions end at once.
 
     Example: snaptide user delete anna
@@ -109,12 +105,12 @@ def delete(
     from snaptide.web.users import delete_user
 
     confirm(f"Remove the user {name}?", yes=yes)
-    delete_user(users_file(Program.of(ctx), users), name)
+    delete_user(users_file(program, users), name)
 
 
 @app.command()
 def actions(
-    ctx: typer.Context,
+    program: Program,
     sites: SiteNames = None,
     before: Annotated[
         str | None,
@@ -126,7 +122,6 @@ def actions(
     limit: Annotated[
         int, typer.Option(min=1, help="Show only this many of the latest.")
     ] = 50,
-    json: Json = False,
 ) -> None:
     """List what users have done in the console, the latest first.
 
@@ -138,7 +133,6 @@ def actions(
     from snaptide.web.action_log import Place, actions_of, together
     from snaptide.web.questions import Questions
 
-    program = Program.of(ctx)
     chosen = {site.name: site for site in program.chosen(sites)}
     place = Place.of(before) if before else None
     questions = Questions(max(len(chosen), 1), patience=_PATIENCE)

@@ -24,7 +24,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def web(
-    ctx: typer.Context,
+    program: Program,
     listen: Annotated[
         str, typer.Option(metavar="ADDRESS:PORT", help="Where browsers reach it.")
     ] = "127.0.0.1:8400",
@@ -61,7 +61,6 @@ def web(
 
     from snaptide.web.application import application
 
-    program = Program.of(ctx)
     address, port = address_of(listen)
     made = made_console(program, users, proxy_header, (*_LOOPBACK, *(host or ())))
     _refuse_unsafe(made, address, host)
