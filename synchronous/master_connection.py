@@ -14,7 +14,7 @@ from psycopg.abc import RV, PQGen
 from sqlalchemy import Connection, Engine, NullPool, event, func, select
 
 from sites import Site
-from sites.sessions.site import SETTINGS
+from sites.sessions.settings import SETTINGS
 from sites.writing.triggered import USERS_SEARCH_PATH
 
 #: Where a connection remembers its settings.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, func, select
 
-from sites.sessions.site import SETTINGS
+from sites.sessions.settings import SETTINGS
 
 #: The settings that the text of a value depends on.
 _NAMES = (

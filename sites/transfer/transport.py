@@ -1,7 +1,7 @@
 """The one bulk transport between databases: COPY, passed through unparsed.
 
 The destination reads what the source prints, and nothing in between looks at a value,
-so every type arrives unchanged (`SETTINGS` in `sites.sessions.site` make both ends
+so every type arrives unchanged (`SETTINGS` in `sites.sessions.settings` make both ends
 print and read alike).
 """
 

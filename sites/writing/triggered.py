@@ -7,18 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Text,
-    bindparam,
-    case,
-    func,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Text, bindparam, case, func, select
 
 from sites.sessions.prepared import planned_once
-from sites.sessions.site import MEANINGS, SETTINGS
+from sites.sessions.settings import MEANINGS, SETTINGS
 
 #: The default search path of a session. PostgreSQL's own functions are found before
 #: those of users all the same.

@@ -44,7 +44,7 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
-#: For every master. Times are UTC as in `sites.sessions.site.SETTINGS`; the regular
+#: For every master. Times are UTC as in `sites.sessions.settings.SETTINGS`; the regular
 #: expression keeps connection strings out of plans and logs.
 _COMMON = {
     "spark.app.name": "snaptide",

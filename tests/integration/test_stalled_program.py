@@ -7,7 +7,7 @@ import pytest
 import deferred
 from deferred.errors import PushInterrupted
 from sites import Directory
-from sites.sessions.site import SETTINGS
+from sites.sessions.settings import SETTINGS
 from tests.fix_moments import Moments
 from tests.linked_table import application, as_refresh, link, parked, queued, rows, run
 

@@ -5,7 +5,7 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import URL, create_engine, make_url
 
 from sites import Directory
-from sites.sessions.site import libpq_options
+from sites.sessions.settings import libpq_options
 
 URLS = [
     "postgresql://app:p%40%2F%3A%25@db.example.com/hq",
