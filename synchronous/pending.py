@@ -6,16 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    FromClause,
-    Select,
-    and_,
-    exists,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, select
 
 from deferred.catalog import deferred_transaction, delivery
 from deferred.queues.queue import Queue
@@ -43,7 +34,7 @@ def refuse(connection: Connection, queue: Queue, xid: str, after: int) -> None:
     ]
     mine, theirs = (sa.union_all(*every).subquery(name) for name in ("mine", "theirs"))
     keys = [f"k{n}" for n in range(1, len(queue.identity_columns) + 1)]
-    same = and_(*(mine.c[key] == theirs.c[key] for key in keys))
+    same = sa.and_(*(mine.c[key] == theirs.c[key] for key in keys))
     met = select(*(mine.c[key] for key in keys)).select_from(mine.join(theirs, same))
     _refuse(connection, queue, queue.identity_columns, met, (mine, theirs), xid, after)
 
@@ -86,7 +77,7 @@ def refuse_children(
             ]
             met = (
                 select(*(theirs.c[f"n{n}"] for n in its))
-                .select_from(mine.join(theirs, and_(*refers)))
+                .select_from(mine.join(theirs, sa.and_(*refers)))
                 .where(_changed(mine, own), _changed(theirs, its))
             )
             made = (mine, theirs)
@@ -110,7 +101,7 @@ def _refuse(
         calls: the calls of the open transaction, and those that they meet.
     """
     mine, theirs = calls
-    waiting = ~exists().where(
+    waiting = ~sa.exists().where(
         delivery.c.destination == queue.destination,
         delivery.c.xid == deferred_transaction.c.xid,
         delivery.c.delivered_at.is_not(None),
@@ -138,4 +129,6 @@ def _places(queue: Queue, columns: Sequence[str]) -> list[int]:
 
 def _changed(calls: FromClause, places: Sequence[int]) -> ColumnElement[bool]:
     """Whether a call changes these values of its row."""
-    return or_(*(calls.c[f"o{n}"].is_distinct_from(calls.c[f"n{n}"]) for n in places))
+    return sa.or_(
+        *(calls.c[f"o{n}"].is_distinct_from(calls.c[f"n{n}"]) for n in places)
+    )

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    cast,
-    func,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, cast, func, select
 
 from deferred.batches.called import ProcedureCall
 from deferred.batches.marker import Marker

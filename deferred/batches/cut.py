@@ -15,16 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    and_,
-    cast,
-    func,
-    literal,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Row, and_, cast, func, literal, select
 from sqlalchemy.sql.dml import UpdateBase
 
 from deferred.batches.batch import Batch, answered, delivered

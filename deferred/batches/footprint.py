@@ -17,18 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Text,
-    and_,
-    case,
-    cast,
-    func,
-    literal,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Text, func, select
 
 from deferred.error_catalog import error_footprint
 from sites.tables.table import Table
@@ -94,7 +83,7 @@ def write(
             found.append(select(theirs.c.how, theirs.c.hash).distinct().subquery())
         for entry in found:
             values = select(
-                literal(error_id), literal(sender_id), entry.c.how, entry.c.hash
+                sa.literal(error_id), sa.literal(sender_id), entry.c.how, entry.c.hash
             ).order_by(entry.c.hash)  # the index takes millions faster in its order
             connection.execute(sa.insert(error_footprint).from_select(STORED, values))
 
@@ -119,17 +108,18 @@ def relations(
         *(select(entries(staged, rows, _parts(staged))) for staged in changes)
     ).subquery("mine")
     parked = error_footprint
-    meets = or_(
-        and_(mine.c.how == HOLDS, parked.c.how.in_((HOLDS, REFERS))),
+    meets = sa.or_(
+        sa.and_(mine.c.how == HOLDS, parked.c.how.in_((HOLDS, REFERS))),
         # Two references to one parent do not meet.
-        and_(mine.c.how == REFERS, parked.c.how == HOLDS),
-        and_(mine.c.how == STARTS, parked.c.how == MADE),
+        sa.and_(mine.c.how == REFERS, parked.c.how == HOLDS),
+        sa.and_(mine.c.how == STARTS, parked.c.how == MADE),
     )
-    certain = or_(parked.c.how == MADE, and_(parked.c.how == REFERS, mine.c.gone))
+    certain = sa.or_(parked.c.how == MADE, sa.and_(parked.c.how == REFERS, mine.c.gone))
     found = connection.execute(
         select(mine.c.tran, parked.c.error_id, func.bool_or(certain).label("certain"))
         .join(
-            parked, and_(parked.c.origin_id == sender_id, parked.c.entry == mine.c.hash)
+            parked,
+            sa.and_(parked.c.origin_id == sender_id, parked.c.entry == mine.c.hash),
         )
         .where(meets)
         .group_by(mine.c.tran, parked.c.error_id)
@@ -185,26 +175,26 @@ def _held(staged: Staged) -> Iterator[Part]:
     """The row and the unique values of each image; NULL if there is no value."""
     for named, columns in own_keys(staged.table, staged.identity, staged.columns):
         for entry in _keys(staged, named, columns):
-            yield literal(HOLDS), entry
+            yield sa.literal(HOLDS), entry
 
 
 def _made(staged: Staged) -> Iterator[Part]:
     """The keys and unique values that a call gives its row; NULL if it gives none."""
     for named, columns in own_keys(staged.table, staged.identity, staged.columns):
-        yield literal(MADE), given(staged, named, columns)
+        yield sa.literal(MADE), given(staged, named, columns)
 
 
 def _referred(staged: Staged) -> Iterator[Part]:
     """The parents of each image; NULL if there is none."""
     for named, columns in parent_keys(staged.table, staged.columns):
         for entry in _keys(staged, named, columns):
-            yield literal(REFERS), entry
+            yield sa.literal(REFERS), entry
 
 
 def _asked(staged: Staged) -> Iterator[Part]:
     """The parents that a call gives its row; NULL if it gives none."""
     for named, columns in parent_keys(staged.table, staged.columns):
-        yield literal(STARTS), given(staged, named, columns)
+        yield sa.literal(STARTS), given(staged, named, columns)
 
 
 def own_keys(
@@ -233,10 +223,10 @@ def given(staged: Staged, named: str, columns: Sequence[str]) -> ColumnElement[A
     """The key that a call gives its row; NULL if the row had it, or is removed."""
     old, new = ([side(n) for n in columns] for side in (staged.old, staged.new))
     missing = [value.is_(None) for value in new]
-    kept = and_(sa.not_(staged.kind("I", "R")), _same(staged, columns, old, new))
+    kept = sa.and_(sa.not_(staged.kind("I", "R")), _same(staged, columns, old, new))
     gone = staged.kind("D", "N", "A")
     entry = text_of(named, alike(staged.table, columns, new))
-    return case((or_(*missing, kept, gone), sa.null()), else_=entry)
+    return sa.case((sa.or_(*missing, kept, gone), sa.null()), else_=entry)
 
 
 def _keys(
@@ -250,7 +240,7 @@ def _keys(
         missing = [value.is_(None) for value in values]
         same = [_same(staged, columns, values, other) for other in before]
         entry = text_of(named, alike(staged.table, columns, values))
-        yield case((or_(*missing, *same), sa.null()), else_=entry)
+        yield sa.case((sa.or_(*missing, *same), sa.null()), else_=entry)
         before.append(values)
 
 
@@ -260,7 +250,7 @@ def _same(
     left: Sequence[ColumnElement[Any]],
     right: Sequence[ColumnElement[Any]],
 ) -> ColumnElement[bool]:
-    return and_(
+    return sa.and_(
         *(
             staged.table.column(name).unchanged(a, b)
             for name, a, b in zip(columns, left, right, strict=True)
@@ -276,7 +266,7 @@ def whole(staged: Staged, how: str) -> tuple[ColumnElement[str], ColumnElement[A
         present, side = sa.not_(staged.kind("I", "N", "A")), staged.old
     names = sorted(staged.columns)
     entry = text_of(f"{staged.table.qualified} row {names}", [side(n) for n in names])
-    return literal(how), case((present, entry))
+    return sa.literal(how), sa.case((present, entry))
 
 
 def alike(
@@ -291,4 +281,4 @@ def alike(
 
 def text_of(named: str, values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
     """The values as the text of a row, with PostgreSQL's own quoting."""
-    return cast(func.row(literal(named, Text), *values), Text)
+    return sa.cast(func.row(sa.literal(named, Text), *values), Text)

@@ -15,18 +15,7 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    Text,
-    and_,
-    cast,
-    func,
-    literal,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Select, Text, func, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.sql.dml import ReturningInsert
 
@@ -99,7 +88,7 @@ def _noted() -> ReturningInsert[Any]:
 
     keys = {name: given(name) for name in ("origin_id", "number")}
     values = {name: given(name) for name in ("id", "traceparent")} | {
-        name: cast(sa.bindparam(f"its_{name}", type_=Text), columns[name].type)
+        name: sa.cast(sa.bindparam(f"its_{name}", type_=Text), columns[name].type)
         for name in ("orders", "started", "transactions", "origins", "made")
     }
     # A batch of that number with another id was shipped, but nothing of it applied.
@@ -127,15 +116,15 @@ def _listed() -> Select[Any]:
         "calls": delivery.c.calls,
         "started": made.start_time,
         "transactions": original(
-            func.coalesce(made.origin_transaction, cast(made.xid, Text))
+            func.coalesce(made.origin_transaction, sa.cast(made.xid, Text))
         ),
     }
     brought = func.bool_or(made.origin.is_not(None))
     lists = {
-        name: cast(func.array_agg(_in_order(value)), Text)
+        name: sa.cast(func.array_agg(_in_order(value)), Text)
         for name, value in always.items()
     } | {
-        name: sa.case((brought, cast(func.array_agg(_in_order(value)), Text)))
+        name: sa.case((brought, sa.cast(func.array_agg(_in_order(value)), Text)))
         for name, value in {"origins": made.origin, "made": made.made_at}.items()
     }
     return planned_once(
@@ -147,8 +136,8 @@ def _listed() -> Select[Any]:
 
 def original(xid: ColumnElement[Any]) -> ColumnElement[int]:
     """The first id of a transaction, before repairs changed it."""
-    number = cast(cast(xid, Text), sa.BigInteger)
-    return func.mod(number, literal(STRETCH, sa.BigInteger))
+    number = sa.cast(sa.cast(xid, Text), sa.BigInteger)
+    return func.mod(number, sa.literal(STRETCH, sa.BigInteger))
 
 
 def reaches_back_to(target: Connection, sender_id: uuid.UUID, at: Marker) -> int:
@@ -178,9 +167,9 @@ def answered(sender_id: uuid.UUID, at: Marker) -> Select[tuple[object, ...]]:
         .select_from(push_batch.join(each, sa.true()))
         .where(
             push_batch.c.origin_id == sender_id,
-            or_(
+            sa.or_(
                 push_batch.c.number < at.batch_no,
-                and_(
+                sa.and_(
                     push_batch.c.number == at.batch_no, each.c.order_no <= at.order_no
                 ),
             ),
@@ -216,11 +205,11 @@ def _traced() -> Select[Any]:
         .limit(_MOST)
         .lateral("newest")
     )
-    went_on = and_(newest.c.number == marked.c.batch_no, _written_since("marked"))
+    went_on = sa.and_(newest.c.number == marked.c.batch_no, _written_since("marked"))
     return (
         select(newest.c.traceparent)
         .select_from(marked.join(newest, sa.true()))
-        .where(newest.c.traceparent.is_not(None), or_(newest.c.new, went_on))
+        .where(newest.c.traceparent.is_not(None), sa.or_(newest.c.new, went_on))
         .order_by(newest.c.shipped_at.desc())
         .limit(_MOST)
     )
@@ -233,10 +222,10 @@ _MOST = sa.bindparam("its_most", type_=sa.BigInteger)
 def _written_since(table: str) -> ColumnElement[bool]:
     """Whether the transaction that wrote a row had not ended at `its_snapshot`."""
     xmin = sa.literal_column(f"{table}.xmin", _XID)
-    old = cast(sa.bindparam("its_snapshot", type_=Text), PgSnapshot())
-    end = cast(func.pg_snapshot_xmax(old), _XID)
-    running = select(cast(func.pg_snapshot_xip(old), _XID)).scalar_subquery()
-    return or_(func.age(xmin) <= func.age(end), xmin == sa.any_(func.array(running)))
+    old = sa.cast(sa.bindparam("its_snapshot", type_=Text), PgSnapshot())
+    end = sa.cast(func.pg_snapshot_xmax(old), _XID)
+    running = select(sa.cast(func.pg_snapshot_xip(old), _XID)).scalar_subquery()
+    return sa.or_(func.age(xmin) <= func.age(end), xmin == sa.any_(func.array(running)))
 
 
 def _in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -252,7 +241,7 @@ def purge(connection: Connection, retention: timedelta = RETENTION) -> int:
     old = push_batch.c.shipped_at < func.clock_timestamp() - sa.cast(
         retention, sa.Interval
     )
-    gone = and_(old, sa.not_(current))
+    gone = sa.and_(old, sa.not_(current))
     connection.execute(_note_forgotten(gone))
     return connection.execute(sa.delete(push_batch).where(gone)).rowcount
 

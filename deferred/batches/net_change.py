@@ -21,19 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    CTE,
-    ColumnElement,
-    CompoundSelect,
-    Select,
-    Subquery,
-    Text,
-    and_,
-    case,
-    cast,
-    func,
-    select,
-)
+from sqlalchemy import ColumnElement, Select, Subquery, Text, func, select
 
 from deferred.batches import procedure_call, succession, trails
 from deferred.queues.queue import Queue, changes_key
@@ -122,20 +110,20 @@ def key_names(queue: Queue) -> list[str]:
     return [f"k{n}" for n in range(1, len(queue.identity_columns) + 1)]
 
 
-def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
+def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> sa.CTE:
     """The calls of the transactions, read again at each use.
 
     They are found by the index on xid, however long the queue is.
     """
     call = queue.sql()
-    kind = func.upper(cast(call.c.kind, Text))
+    kind = func.upper(sa.cast(call.c.kind, Text))
     xids = select(transactions.c.xid).scalar_subquery()
     return (
         select(
             transactions.c.order_no.label("tran"),
             *(column for column in transactions.c if column.name == "calls"),
             call.c.call_no,
-            case((changes_key(call), MOVE), else_=kind).label("kind"),
+            sa.case((changes_key(call), MOVE), else_=kind).label("kind"),
             call.c.moved,
             *queue.keys(call),
             *_images(queue, call),
@@ -164,13 +152,13 @@ def _in_step(
         call.c.call_no > transactions.c.after,
         call.c.call_no <= transactions.c.order_no,
         sa.case(
-            (cast(call.c.kind, Text).in_(("I", "U", "D")), sa.true()),
+            (sa.cast(call.c.kind, Text).in_(("I", "U", "D")), sa.true()),
             else_=sa.not_(func.coalesce(runs, sa.false())),
         ),
     ]
 
 
-def _nets(queue: Queue, calls: CTE) -> CompoundSelect[Any]:
+def _nets(queue: Queue, calls: sa.CTE) -> sa.CompoundSelect[Any]:
     """The net change of each row in each transaction, with the row's key."""
     on_trails = trails.calls_on(queue, calls)
     repeated = _repeated(calls, ["tran", *key_names(queue)], on_trails)
@@ -190,7 +178,7 @@ def _as_made(queue: Queue, calls: sa.FromClause) -> Select[Any]:
     return select(*(calls.c[name] for name in named), *_images(queue, calls))
 
 
-def _repeated(calls: CTE, by: list[str], but: CTE) -> CTE:
+def _repeated(calls: sa.CTE, by: list[str], but: sa.CTE) -> sa.CTE:
     """Calls on rows that took more than one step, except those of `but`.
 
     Rows are distinguished by sorting, as their types compare, and joined by call number
@@ -209,7 +197,7 @@ def _repeated(calls: CTE, by: list[str], but: CTE) -> CTE:
     return select(counted.c.call_no).where(several, any_at_all, ~known).cte("repeated")
 
 
-def _counted(queue: Queue, calls: CTE, among: CTE) -> CTE:
+def _counted(queue: Queue, calls: sa.CTE, among: sa.CTE) -> sa.CTE:
     """Some of the calls, with how many their transaction has on the same row."""
     keys = [calls.c[name] for name in key_names(queue)]
     within: dict[str, Any] = {"partition_by": [*keys, calls.c.tran]}
@@ -228,13 +216,13 @@ def _same(left: sa.FromClause, right: sa.FromClause) -> ColumnElement[bool]:
     return left.c.call_no == right.c.call_no
 
 
-def _folded(queue: Queue, calls: CTE) -> Subquery:
+def _folded(queue: Queue, calls: sa.CTE) -> Subquery:
     """Rows that took more than one step, each reduced to its start and end."""
     rows, ends = _rows(queue, calls), _ends(queue, calls)
     start, end = calls.alias("start_call"), calls.alias("end_call")
     # A row that was inserted and deleted is shown by its insert.
     end_no = func.coalesce(
-        ends.c.end_no, case((ends.c.left_over.is_(None), rows.c.first_insert))
+        ends.c.end_no, sa.case((ends.c.left_over.is_(None), rows.c.first_insert))
     )
     kind = _kind(queue, rows, ends, start, end)
     found = (
@@ -262,14 +250,14 @@ def _folded(queue: Queue, calls: CTE) -> Subquery:
     )
 
 
-def _rows(queue: Queue, calls: CTE) -> Subquery:
+def _rows(queue: Queue, calls: sa.CTE) -> Subquery:
     """One line for each key and transaction that took several steps."""
     keys = [calls.c[name] for name in ("first_no", "tran", *key_names(queue))]
     return (
         select(
             *keys,
             func.min(calls.c.call_no).filter(calls.c.kind == "I").label("first_insert"),
-            func.bool_or(and_(calls.c.kind == "D", sa.not_(calls.c.moved))).label(
+            func.bool_or(sa.and_(calls.c.kind == "D", sa.not_(calls.c.moved))).label(
                 "dropped"
             ),
         )
@@ -279,7 +267,7 @@ def _rows(queue: Queue, calls: CTE) -> Subquery:
     )
 
 
-def _ends(queue: Queue, calls: CTE) -> Subquery:
+def _ends(queue: Queue, calls: sa.CTE) -> Subquery:
     """The start and end of each such row: the images that are left over."""
     old = succession.image(calls, [f"o{n}" for n in _numbers(queue)], "I")
     new = succession.image(calls, [f"n{n}" for n in _numbers(queue)], "D")
@@ -319,9 +307,12 @@ def _kind(
     queue: Queue, rows: Subquery, ends: Subquery, start: Any, end: Any
 ) -> ColumnElement[Any]:
     replaced = sa.false() if queue.partial else rows.c.dropped
-    return case(
+    return sa.case(
         (ends.c.left_over > 2, "X"),
-        (and_(ends.c.left_over.is_(None), rows.c.first_insert == rows.c.first_no), "N"),
+        (
+            sa.and_(ends.c.left_over.is_(None), rows.c.first_insert == rows.c.first_no),
+            "N",
+        ),
         (ends.c.left_over.is_(None), sa.null()),
         (start.c.kind == "I", "I"),
         (end.c.kind == "D", "D"),
@@ -334,7 +325,7 @@ def _shown(queue: Queue, found: Subquery, name: str) -> ColumnElement[Any]:
     """A column of a folded row; an invalid one still names its key."""
     for n, column in enumerate(queue.identity_columns, 1):
         if name == f"n{queue.columns.index(column) + 1}":
-            kept = case((found.c.kind == "X", found.c[f"k{n}"]))
+            kept = sa.case((found.c.kind == "X", found.c[f"k{n}"]))
             return func.coalesce(found.c[name], kept).label(name)
     return found.c[name]
 

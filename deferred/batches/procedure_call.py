@@ -12,16 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    FromClause,
-    Select,
-    Subquery,
-    TableClause,
-    func,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, FromClause, TableClause, func, select
 
 from deferred.batches.batch import PART, Batch, placed, within
 from deferred.batches.called import ProcedureCall, read
@@ -52,7 +43,7 @@ def by_transaction(
     return found
 
 
-_CALLED: Select[Any] = planned_once(
+_CALLED: sa.Select[Any] = planned_once(
     select(
         delivery.c.order_no,
         procedure_call.c.call_no,
@@ -70,7 +61,7 @@ def steps(
     destination: str,
     part: ColumnElement[bool],
     among: Callable[[ColumnElement[Any]], ColumnElement[bool]],
-) -> Subquery:
+) -> sa.Subquery:
     """The steps of transactions: xid, and the range of call numbers of each step.
 
     A step holds the calls after `after`, up to `order_no`: the number of the procedure
@@ -132,7 +123,7 @@ def _of_maker(
 
 def _of(
     destination: str, part: ColumnElement[bool], *columns: ColumnElement[Any]
-) -> Select[*tuple[Any, ...]]:
+) -> sa.Select[*tuple[Any, ...]]:
     return (
         select(*columns)
         .join_from(delivery, procedure_call, procedure_call.c.xid == delivery.c.xid)

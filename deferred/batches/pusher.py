@@ -6,15 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Function,
-    Text,
-    bindparam,
-    func,
-    select,
-)
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Function, Text, func, select
 from tenacity import Retrying, stop_after_delay, wait_random
 
 from deferred.errors import PushRunning
@@ -69,7 +62,7 @@ def _key(name: str | ColumnElement[str]) -> tuple[Function[int], Function[int]]:
     return func.hashtext("snaptide.push"), func.hashtext(name)
 
 
-_PUSHED_TO = _key(bindparam("pushed_to", type_=Text))
+_PUSHED_TO = _key(sa.bindparam("pushed_to", type_=Text))
 _TRY = planned_once(select(func.pg_try_advisory_lock(*_PUSHED_TO)))
 
 #: Releases the lock of the destination `pushed_to`, in a statement that returns this.

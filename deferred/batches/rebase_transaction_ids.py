@@ -11,17 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Text,
-    cast,
-    func,
-    literal,
-    select,
-    update,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, Text, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches.cut import deliveries
@@ -70,12 +60,12 @@ def rebase_transaction_ids(connection: Connection, generation: int) -> int:
         _move(connection, queue.sql(), shift)
         if queue.extra is not None:
             # Every later position shows id 3, the first that PostgreSQL assigns.
-            connection.execute(update(queue.extra).values(xid=position.xid8(3)))
+            connection.execute(sa.update(queue.extra).values(xid=position.xid8(3)))
     _move_routes(connection, shift)
     for name in connection.scalars(select(destination.c.name)).all():
         connection.execute(deliveries(connection, name))
     connection.execute(
-        update(destination).values(
+        sa.update(destination).values(
             window_end=func.pg_current_snapshot(),
             # Ask the destination before anything is pushed.
             incarnation=None,
@@ -87,14 +77,14 @@ def rebase_transaction_ids(connection: Connection, generation: int) -> int:
 
 def _move_routes(connection: Connection, shift: int) -> None:
     """Move the start of routes too, so that earlier transactions are not sent now."""
-    begin = cast(route.c.since, Text)
+    begin = sa.cast(route.c.since, Text)
     for since in connection.scalars(select(begin).distinct()).all():
         if int(since.split(":")[1]) < STRETCH:
             moved = position.moved(since, shift)
             connection.execute(
-                update(route)
+                sa.update(route)
                 .where(begin == since)
-                .values(since=cast(literal(moved), PgSnapshot()))
+                .values(since=sa.cast(sa.literal(moved), PgSnapshot()))
             )
 
 
@@ -116,18 +106,18 @@ def _part(connection: Connection, queues: list[Queue], shift: int) -> None:
             .on_conflict_do_nothing()
         )
         connection.execute(
-            update(calls).where(stray).values(xid=_moved(calls.c.xid, shift))
+            sa.update(calls).where(stray).values(xid=_moved(calls.c.xid, shift))
         )
 
 
 def _move(connection: Connection, table: Any, shift: int) -> int:
     return connection.execute(
-        update(table)
+        sa.update(table)
         .where(table.c.xid < position.xid8(STRETCH))
         .values(xid=_moved(table.c.xid, shift))
     ).rowcount
 
 
 def _moved(xid: ColumnElement[Any], shift: int) -> ColumnElement[Any]:
-    number = cast(cast(xid, Text), BigInteger) + literal(shift, BigInteger)
-    return cast(cast(number, Text), Xid8())
+    number = sa.cast(sa.cast(xid, Text), BigInteger) + sa.literal(shift, BigInteger)
+    return sa.cast(sa.cast(number, Text), Xid8())

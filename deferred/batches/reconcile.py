@@ -13,17 +13,7 @@ import uuid
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    and_,
-    func,
-    or_,
-    select,
-    tuple_,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from deferred.batches import ledger, marker, relay
 from deferred.batches.marker import Marker
@@ -239,7 +229,7 @@ def reconcile(
         _settle(origin, row, at, floor, known)
         _move_back(origin, queues, at)
         origin.execute(
-            update(destination)
+            sa.update(destination)
             .where(destination.c.name == name)
             .values(
                 incarnation=incarnation,
@@ -275,7 +265,7 @@ def check(
 def accept_gap(connection: Connection, name: str) -> None:
     """Go on without the changes that neither site nor destination has any more."""
     connection.execute(
-        update(destination)
+        sa.update(destination)
         .where(destination.c.name == name)
         .values(purged_batch=0, purged_order=0, purged_settled=None)
     )
@@ -339,12 +329,12 @@ def _settle(
     # A transaction whose calls were purged has nothing left to push.
     origin.execute(sa.delete(delivery).where(mine, sa.not_(answered), sa.not_(kept)))
     origin.execute(
-        update(delivery)
+        sa.update(delivery)
         .where(mine, sa.not_(answered))
         .values(batch=None, delivered_at=None)
     )
     origin.execute(
-        update(delivery)
+        sa.update(delivery)
         .where(mine, _same(known))
         .values(
             batch=known.c.number,
@@ -352,7 +342,7 @@ def _settle(
         )
     )
     origin.execute(
-        update(delivery)
+        sa.update(delivery)
         .where(mine, answered, delivery.c.delivered_at.is_(None))
         .values(delivered_at=func.clock_timestamp())
     )
@@ -362,18 +352,18 @@ def _answered(
     row: Row[Any], at: Marker, floor: int, known: sa.TableClause
 ) -> ColumnElement[bool]:
     """Whether the destination has answered: by its ledger, or if older by number."""
-    older = and_(
+    older = sa.and_(
         delivery.c.batch < floor,
         delivery.c.batch <= row.batch_no,
-        tuple_(delivery.c.batch, delivery.c.order_no)
-        <= tuple_(sa.literal(at.batch_no), sa.literal(at.order_no)),
+        sa.tuple_(delivery.c.batch, delivery.c.order_no)
+        <= sa.tuple_(sa.literal(at.batch_no), sa.literal(at.order_no)),
     )
     listed = sa.exists().where(_same(known))
-    return or_(func.coalesce(older, sa.false()), listed)
+    return sa.or_(func.coalesce(older, sa.false()), listed)
 
 
 def _same(known: sa.TableClause) -> ColumnElement[bool]:
-    return and_(
+    return sa.and_(
         known.c.order_no == delivery.c.order_no,
         known.c.started == deferred_transaction.c.start_time,
         deferred_transaction.c.xid == delivery.c.xid,
@@ -382,11 +372,11 @@ def _same(known: sa.TableClause) -> ColumnElement[bool]:
 
 def _move_back(origin: Connection, queues: list[Queue], at: Marker) -> None:
     """Move covered marks back, so that no refresh trusts places after the marker."""
-    place = tuple_(sa.literal(at.batch_no), sa.literal(at.order_no))
-    covered = tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
+    place = sa.tuple_(sa.literal(at.batch_no), sa.literal(at.order_no))
+    covered = sa.tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
     for queue in queues:
         origin.execute(
-            update(queue_catalog)
+            sa.update(queue_catalog)
             .where(queue_catalog.c.id == queue.id, covered > place)
             .values(covered_batch=at.batch_no, covered_order=at.order_no)
         )
@@ -394,10 +384,10 @@ def _move_back(origin: Connection, queues: list[Queue], at: Marker) -> None:
         if extra is None:
             continue
         # These numbers come from a master that may be another database now.
-        origin.execute(update(extra).values(master_xid=None))
+        origin.execute(sa.update(extra).values(master_xid=None))
         # These keys come from calls whose images are gone; no push brings them.
         origin.execute(
-            update(extra)
-            .where(tuple_(extra.c.batch_no, extra.c.order_no) > place)
+            sa.update(extra)
+            .where(sa.tuple_(extra.c.batch_no, extra.c.order_no) > place)
             .values(batch_no=None, order_no=None)
         )

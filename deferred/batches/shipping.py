@@ -7,25 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    ColumnElement,
-    CompoundSelect,
-    Connection,
-    Row,
-    Select,
-    Subquery,
-    TableClause,
-    Text,
-    bindparam,
-    cast,
-    exists,
-    func,
-    literal,
-    select,
-    union_all,
-)
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, ColumnElement, Connection, Subquery, func, select
 
 from deferred.batches import batch as batches
 from deferred.batches import (
@@ -66,7 +49,7 @@ class Shipment:
     comparisons: Sequence[Comparison]
     #: by work table, the columns whose values the destination may round or cut, with
     #: the types that they have here
-    narrower: Mapping[TableClause, Mapping[str, str]] = field(default_factory=dict)
+    narrower: Mapping[sa.TableClause, Mapping[str, str]] = field(default_factory=dict)
     #: how replication groups want its transactions applied, and their part in that
     terms: Terms = field(default_factory=Terms)
     relay: Relay = NO_GROUP
@@ -115,18 +98,18 @@ def with_calls(
 
 
 @lru_cache(maxsize=64)
-def _having_calls(queues: tuple[Queue, ...]) -> CompoundSelect[Any]:
+def _having_calls(queues: tuple[Queue, ...]) -> sa.CompoundSelect[Any]:
     """The numbers of those queues that have calls in a part of a batch."""
     each = []
     for queue in queues:
         calls = queue.sql()
         there = (
-            exists()
+            sa.exists()
             .where(calls.c.xid == delivery.c.xid, PART)
             .where(queue.goes_there(delivery.c.xid))
         )
-        each.append(select(literal(queue.id).label("id")).where(there))
-    return planned_once(union_all(*each))
+        each.append(select(sa.literal(queue.id).label("id")).where(there))
+    return planned_once(sa.union_all(*each))
 
 
 def ask(
@@ -134,7 +117,7 @@ def ask(
     queues: Sequence[Queue],
     relay: Relay = NO_GROUP,
     sender: str = "",
-) -> Row[Any]:
+) -> sa.Row[Any]:
     """Ask a destination what a batch has to be prepared for.
 
     Parameters:
@@ -146,7 +129,7 @@ def ask(
 
 
 @cache
-def _asking(also: tuple[ColumnElement[Any], ...]) -> Select[Any]:
+def _asking(also: tuple[ColumnElement[Any], ...]) -> sa.Select[Any]:
     """Read the states of work tables, the version of the rules, and other columns."""
     return planned_once(select(work.STATES, table_rules.LAST_VERSION, *also))
 
@@ -156,7 +139,7 @@ def prepare_shipment(
     target: Connection,
     batch: Batch,
     queues: Sequence[Queue],
-    seen: Row[Any] | None = None,
+    seen: sa.Row[Any] | None = None,
 ) -> Shipment:
     """Prepare work tables for a batch. Creates them; commits nothing.
 
@@ -351,7 +334,7 @@ _SET_PART = planned_once(
     select(
         *(
             func.set_config(
-                f"snaptide.{name}", bindparam(f"its_{name}", type_=Text), True
+                f"snaptide.{name}", sa.bindparam(f"its_{name}", type_=sa.Text), True
             )
             for name in ("batch", "after", "end", "only")
         ),
@@ -361,8 +344,8 @@ _SET_PART = planned_once(
 
 
 def _setting(name: str) -> ColumnElement[Any]:
-    type_ = ARRAY(BigInteger) if name == "only" else BigInteger()
-    return cast(func.current_setting(f"snaptide.{name}"), type_)
+    type_ = sa.ARRAY(BigInteger) if name == "only" else BigInteger()
+    return sa.cast(func.current_setting(f"snaptide.{name}"), type_)
 
 
 #: The part of a batch to ship, read from session settings: so the text of a query stays
@@ -414,7 +397,7 @@ def _listed(queue: Queue) -> Subquery:
     return _deliveries(queue).where(delivery.c.order_no == func.any(_ONLY)).subquery()
 
 
-def _deliveries(queue: Queue) -> Select[Any]:
+def _deliveries(queue: Queue) -> sa.Select[Any]:
     return select(delivery.c.xid, delivery.c.order_no, delivery.c.calls).where(
         _part(queue), queue.goes_there(delivery.c.xid)
     )

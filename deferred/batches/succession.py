@@ -20,17 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    CTE,
-    ColumnElement,
-    Subquery,
-    Text,
-    and_,
-    case,
-    cast,
-    func,
-    select,
-)
+from sqlalchemy import ColumnElement, Subquery, Text, func, select
 
 from sites.transfer.types import NativeType
 
@@ -38,7 +28,9 @@ from sites.transfer.types import NativeType
 KINDS = ("A", "S")
 
 
-def folded(nets: CTE, *, keys: Sequence[str], columns: int, partial: bool) -> Subquery:
+def folded(
+    nets: sa.CTE, *, keys: Sequence[str], columns: int, partial: bool
+) -> Subquery:
     """Fold the net changes of single transactions, row by row.
 
     Parameters:
@@ -54,9 +46,9 @@ def folded(nets: CTE, *, keys: Sequence[str], columns: int, partial: bool) -> Su
     numbers = range(1, columns + 1)
     return select(
         *(found.c[name] for name in ("tran", "several", "call_no", "kind")),
-        *(case((shown, found.c[f"o{n}"])).label(f"o{n}") for n in numbers),
+        *(sa.case((shown, found.c[f"o{n}"])).label(f"o{n}") for n in numbers),
         *(
-            case(
+            sa.case(
                 (kind == "A", found.c[f"first_n{n}"]), (ended, found.c[f"n{n}"])
             ).label(f"n{n}")
             for n in numbers
@@ -64,7 +56,9 @@ def folded(nets: CTE, *, keys: Sequence[str], columns: int, partial: bool) -> Su
     ).subquery()
 
 
-def _joined(nets: CTE, keys: Sequence[str], columns: int, *, partial: bool) -> Subquery:
+def _joined(
+    nets: sa.CTE, keys: Sequence[str], columns: int, *, partial: bool
+) -> Subquery:
     """The kind of each row's change, with the images that its result may need."""
     ends = _ends(_chain(nets, keys, columns), keys)
     first, last = nets.alias("first_net"), nets.alias("last_net")
@@ -92,11 +86,11 @@ def image(
     source: sa.FromClause, names: Sequence[str], *absent: str
 ) -> ColumnElement[Any]:
     """An image as one text, different for different rows; NULL for the absent kinds."""
-    row = cast(func.row(*(source.c[name] for name in names)), Text)
-    return case((source.c.kind.not_in(absent), row))
+    row = sa.cast(func.row(*(source.c[name] for name in names)), Text)
+    return sa.case((source.c.kind.not_in(absent), row))
 
 
-def _chain(nets: CTE, keys: Sequence[str], columns: int) -> Subquery:
+def _chain(nets: sa.CTE, keys: Sequence[str], columns: int) -> Subquery:
     """Each net change, with the end of the one before it of the same row."""
     row = [nets.c[name] for name in keys]
     in_order: dict[str, Any] = {"partition_by": row, "order_by": nets.c.tran}
@@ -116,7 +110,7 @@ def _chain(nets: CTE, keys: Sequence[str], columns: int) -> Subquery:
 def _values(source: sa.FromClause, side: str, columns: int) -> ColumnElement[Any]:
     """One image as a record, which is cheaper to compare than text, and as exact."""
     values = (source.c[f"{side}{n}"] for n in range(1, columns + 1))
-    return cast(func.row(*values), NativeType("record"))
+    return sa.cast(func.row(*values), NativeType("record"))
 
 
 def _absent(kind: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -137,12 +131,12 @@ def _ends(chain: Subquery, keys: Sequence[str]) -> Subquery:
     differs = chain.c.start.bool_op("*<>")(chain.c.before)
     broken = sa.or_(
         chain.c.kind == "X",
-        and_(
+        sa.and_(
             sa.not_(first),
-            case((sa.or_(absent, was_gone), absent != was_gone), else_=differs),
+            sa.case((sa.or_(absent, was_gone), absent != was_gone), else_=differs),
         ),
     )
-    anew = and_(chain.c.kind == "I", sa.not_(first))
+    anew = sa.and_(chain.c.kind == "I", sa.not_(first))
     return (
         select(
             *row,
@@ -165,10 +159,10 @@ def _kind(
     absent, gone = _absent(first.c.kind), _gone(last.c.kind)
     same = _values(first, "o", columns).bool_op("*=")(_values(last, "n", columns))
     lost = ends.c.anew if partial else sa.null()
-    kind = case(
+    kind = sa.case(
         (ends.c.kinds == 1, first.c.kind),
         (ends.c.broken.is_not(None), "X"),
-        (and_(absent, gone), "A"),
+        (sa.and_(absent, gone), "A"),
         (absent, "I"),
         (gone, "D"),
         (lost.is_not(None), "X"),
@@ -176,7 +170,7 @@ def _kind(
         (same, "S"),
         else_="U",
     )
-    wrong = case(
+    wrong = sa.case(
         (ends.c.kinds == 1, sa.null()),
         (ends.c.broken.is_not(None), ends.c.broken),
         (kind == "X", lost),

@@ -14,25 +14,14 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    CTE,
-    ColumnElement,
-    FromClause,
-    Select,
-    Subquery,
-    and_,
-    case,
-    func,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, FromClause, Select, Subquery, func, select
 
 from deferred.batches.succession import image
 from deferred.queues.queue import Queue
 from sites.writing.staged import MOVE
 
 
-def calls_on(queue: Queue, calls: CTE) -> CTE:
+def calls_on(queue: Queue, calls: sa.CTE) -> sa.CTE:
     """The numbers of calls whose keys, old or new, are part of a change of key.
 
     Usually there are none, and the query asks nothing else.
@@ -53,7 +42,7 @@ def calls_on(queue: Queue, calls: CTE) -> CTE:
     return select(found.c.call_no).where(found.c.moved).distinct().cte("on_trails")
 
 
-def followed(queue: Queue, calls: CTE, among: CTE) -> Select[Any]:
+def followed(queue: Queue, calls: sa.CTE, among: sa.CTE) -> Select[Any]:
     """The net changes of the rows that the given calls change.
 
     Parameters:
@@ -67,7 +56,7 @@ def followed(queue: Queue, calls: CTE, among: CTE) -> Select[Any]:
     mine = select(calls).join(among, same).where(_any(among)).cte("trailing")
     ends = _ends(mine, _next(queue, mine))
     start, end = mine.alias("trail_start"), mine.alias("trail_end")
-    came_and_went = and_(start.c.kind == "I", end.c.kind == "D")
+    came_and_went = sa.and_(start.c.kind == "I", end.c.kind == "D")
     numbers = range(1, len(queue.columns) + 1)
     found = (
         select(
@@ -77,7 +66,7 @@ def followed(queue: Queue, calls: CTE, among: CTE) -> Select[Any]:
             *(start.c[f"o{n}"] for n in numbers),
             # A row that was inserted and deleted is shown by its insert.
             *(
-                case((came_and_went, start.c[f"n{n}"]), else_=end.c[f"n{n}"]).label(
+                sa.case((came_and_went, start.c[f"n{n}"]), else_=end.c[f"n{n}"]).label(
                     f"n{n}"
                 )
                 for n in numbers
@@ -95,7 +84,7 @@ def followed(queue: Queue, calls: CTE, among: CTE) -> Select[Any]:
     ).where(found.c.kind.is_not(None))
 
 
-def _any(among: CTE) -> ColumnElement[bool]:
+def _any(among: sa.CTE) -> ColumnElement[bool]:
     """Whether there are any: asked once, so that the rest can be skipped if not."""
     return select(sa.literal(1)).select_from(among).correlate(None).exists()
 
@@ -104,7 +93,7 @@ def _keys(queue: Queue, side: str) -> list[str]:
     return [f"{side}{queue.columns.index(c) + 1}" for c in queue.identity_columns]
 
 
-def _next(queue: Queue, mine: CTE) -> CTE:
+def _next(queue: Queue, mine: sa.CTE) -> sa.CTE:
     """Which call starts from the image that another one left: call_no and next_no.
 
     For each image, the first call that starts from it follows the first call that ends
@@ -120,22 +109,22 @@ def _next(queue: Queue, mine: CTE) -> CTE:
     place = func.row_number().over(
         partition_by=[*same["partition_by"], sides.c.side], order_by=sides.c.call_no
     )
-    more = func.sum(case((sides.c.side == "o", 1), else_=-1)).over(**same)
+    more = func.sum(sa.case((sides.c.side == "o", 1), else_=-1)).over(**same)
     first = func.first_value(sides.c.leaves).over(**same, order_by=sides.c.call_no)
     ranked = select(
         *sides.c, place.label("place"), more.label("more"), first.label("left_first")
     ).cte("ranked")
     came, left = ranked.alias("came"), ranked.alias("left")
-    was_there = or_(came.c.more > 0, and_(came.c.more == 0, came.c.left_first))
+    was_there = sa.or_(came.c.more > 0, sa.and_(came.c.more == 0, came.c.left_first))
     return (
         select(came.c.call_no, left.c.call_no.label("next_no"))
         .join_from(
             came,
             left,
-            and_(
+            sa.and_(
                 came.c.tran == left.c.tran,
                 came.c.image == left.c.image,
-                came.c.place + case((was_there, 1), else_=0) == left.c.place,
+                came.c.place + sa.case((was_there, 1), else_=0) == left.c.place,
             ),
         )
         .where(came.c.side == "n", left.c.side == "o")
@@ -144,7 +133,7 @@ def _next(queue: Queue, mine: CTE) -> CTE:
 
 
 def _side(
-    queue: Queue, mine: CTE, side: str, leaves: ColumnElement[bool]
+    queue: Queue, mine: sa.CTE, side: str, leaves: ColumnElement[bool]
 ) -> Select[Any]:
     """One image of each call, and whether the call takes the row from its key."""
     names = [f"{side}{n}" for n in range(1, len(queue.columns) + 1)]
@@ -157,7 +146,7 @@ def _side(
     )
 
 
-def _ends(mine: CTE, follow: CTE) -> Subquery:
+def _ends(mine: sa.CTE, follow: sa.CTE) -> Subquery:
     """One line for each row: its first and last call, and whether its key changed."""
     came_from = select(follow.c.next_no).where(follow.c.next_no == mine.c.call_no)
     trail = (
@@ -192,17 +181,17 @@ def _kind(
     names = [f"{side}{n}" for side in "on" for n in range(1, len(queue.columns) + 1)]
     half = len(queue.columns)
     old, new = image(start, names[:half], "I"), image(end, names[half:], "D")
-    twice = or_(
-        and_(start.c.kind != "I", _times(start, _keys(queue, "o")) > 1),
-        and_(end.c.kind != "D", _times(end, _keys(queue, "n")) > 1),
+    twice = sa.or_(
+        sa.and_(start.c.kind != "I", _times(start, _keys(queue, "o")) > 1),
+        sa.and_(end.c.kind != "D", _times(end, _keys(queue, "n")) > 1),
     )
-    return case(
+    return sa.case(
         (twice, "X"),
-        (and_(start.c.kind == "I", end.c.kind == "D"), "N"),
+        (sa.and_(start.c.kind == "I", end.c.kind == "D"), "N"),
         (start.c.kind == "I", "I"),
         (end.c.kind == "D", "D"),
         (old == new, sa.null()),
-        (and_(ends.c.moved, _keys_differ(queue, start, end)), MOVE),
+        (sa.and_(ends.c.moved, _keys_differ(queue, start, end)), MOVE),
         else_="U",
     )
 

@@ -14,16 +14,7 @@ from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Text,
-    case,
-    cast,
-    func,
-    literal,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Text, func, select
 
 from deferred.batches import work
 from deferred.errors import ValueWouldChange
@@ -149,7 +140,9 @@ def reason(target: Connection, staged: Sequence[Staged]) -> ValueDoesNotFit | No
     """
     old = select(func.bool_or(_MISFIT.c.side == "old_values")).scalar_subquery()
     row = target.execute(
-        select(_MISFIT, cast(_MISFIT.c.value, Text).label("text"), old.label("starts"))
+        select(
+            _MISFIT, sa.cast(_MISFIT.c.value, Text).label("text"), old.label("starts")
+        )
         .order_by(_MISFIT.c.side, _MISFIT.c.call_no)
         .limit(1)
     ).one_or_none()
@@ -195,7 +188,7 @@ def _where_valid(
     value: ColumnElement[Any], type_: sa.types.TypeEngine[Any]
 ) -> ColumnElement[Any]:
     name = type_.compile()
-    return case((func.pg_input_is_valid(value, name), cast(value, type_)))
+    return sa.case((func.pg_input_is_valid(value, name), sa.cast(value, type_)))
 
 
 def _refused(
@@ -207,7 +200,11 @@ def _refused(
         "each",
         ("side", "name", "value", "type"),
         [
-            (*map(literal, sides[name]), record.c[name], literal(_type(staged, name)))
+            (
+                *map(sa.literal, sides[name]),
+                record.c[name],
+                sa.literal(_type(staged, name)),
+            )
             for name in images
         ],
     )
@@ -238,11 +235,11 @@ def _changed(
     return (
         select(
             _UNREAD.c.call_no,
-            literal("new_values"),
-            literal(column),
+            sa.literal("new_values"),
+            sa.literal(column),
             func.to_json(value),
             func.concat(lossy.WOULD_BECOME, lossy.becomes(value, into)),
-            literal(ValueWouldChange.code),
+            sa.literal(ValueWouldChange.code),
         )
         .select_from(joined)
         .where(
@@ -258,7 +255,7 @@ def _lost(staged: Staged, images: Sequence[str]) -> sa.Select[Any]:
     known = each_of(
         "known",
         ("image", "side", "name"),
-        [tuple(map(literal, (name, *sides[name]))) for name in images],
+        [tuple(map(sa.literal, (name, *sides[name]))) for name in images],
     )
     pair = [sa.column("key", Text), sa.column("value", Text)]
     each = func.json_each_text(_UNREAD.c.lost).table_valued(*pair).lateral()
@@ -266,9 +263,9 @@ def _lost(staged: Staged, images: Sequence[str]) -> sa.Select[Any]:
         _UNREAD.c.call_no,
         known.c.side,
         known.c.name,
-        cast(each.c.value, sa.JSON),
-        literal(_LACKS),
-        literal(UNTRANSLATABLE),
+        sa.cast(each.c.value, sa.JSON),
+        sa.literal(_LACKS),
+        sa.literal(UNTRANSLATABLE),
     ).select_from(
         _UNREAD.join(each, sa.true()).join(known, known.c.image == each.c.key)
     )

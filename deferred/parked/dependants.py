@@ -13,17 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Text,
-    case,
-    cast,
-    func,
-    literal,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Text, func, select
 
 from deferred.batches import footprint
 from deferred.catalog import delivery, procedure_call
@@ -66,7 +56,7 @@ def together(
 def among(xid: ColumnElement[Any], xids: set[str]) -> ColumnElement[bool]:
     """Whether a transaction is one of these, given by their ids as text."""
     wanted = "{" + ",".join(sorted(xids)) + "}"
-    return xid == func.any(cast(literal(wanted), sa.ARRAY(NativeType("xid8"))))
+    return xid == func.any(sa.cast(sa.literal(wanted), sa.ARRAY(NativeType("xid8"))))
 
 
 def _must_stay(connection: Connection, queues: Sequence[Queue], xids: set[str]) -> bool:
@@ -108,7 +98,7 @@ class _Needs:
             )
         )
         found = (
-            select(cast(later.c.xid, Text))
+            select(sa.cast(later.c.xid, Text))
             .join_from(
                 mine,
                 later,
@@ -157,20 +147,20 @@ def _parts(
     def image(side: str, named: str, columns: Sequence[str]) -> ColumnElement[Any]:
         values = [calls.c[f"{side}{places[name]}"] for name in columns]
         alike = footprint.alike(table, columns, values)
-        missing = or_(*(value.is_(None) for value in values))
-        return case((missing, None), else_=footprint.text_of(named, alike))
+        missing = sa.or_(*(value.is_(None) for value in values))
+        return sa.case((missing, None), else_=footprint.text_of(named, alike))
 
     def changed(
         named: str, columns: Sequence[str], now: str, before: str
     ) -> Iterator[tuple[ColumnElement[str], ColumnElement[Any]]]:
         old, new = (image(side, named, columns) for side in "on")
-        yield literal(now), case((new.is_distinct_from(old), new))
-        yield literal(before), case((old.is_distinct_from(new), old))
+        yield sa.literal(now), sa.case((new.is_distinct_from(old), new))
+        yield sa.literal(before), sa.case((old.is_distinct_from(new), old))
 
     for named, columns in footprint.own_keys(table, identity, carried):
         if columns == sorted(identity):
             for side in "on":
-                yield literal(_ROW), image(side, named, columns)
+                yield sa.literal(_ROW), image(side, named, columns)
         yield from changed(named, columns, _GIVEN, _TAKEN)
     for named, columns in footprint.parent_keys(table, carried):
         yield from changed(named, columns, _REFERRED, _RELEASED)

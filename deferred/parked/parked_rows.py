@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    FromClause,
-    Text,
-    or_,
-    select,
-    tuple_,
-)
+from sqlalchemy import ColumnElement, Connection, FromClause, Text, or_, select, tuple_
 
 from deferred.error_catalog import error_call, error_transaction
 from sites import QualifiedName

@@ -13,15 +13,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Text,
-    case,
-    literal,
-    select,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, Text, select
 
 from deferred.batches import footprint
 from deferred.batches.called import stored_again
@@ -135,12 +127,12 @@ def _calls(
         },
     )
     values: list[ColumnElement[Any]] = [
-        literal(error_id),
+        sa.literal(error_id),
         source.c.call_no,
-        literal(staged.table.schema),
-        literal(staged.table.name),
+        sa.literal(staged.table.schema),
+        sa.literal(staged.table.name),
         source.c.kind,
-        literal(list(staged.identity), sa.ARRAY(Text)),
+        sa.literal(list(staged.identity), sa.ARRAY(Text)),
         *_images(staged, target),
         reasons.c.reason,
     ]
@@ -164,7 +156,7 @@ def _images(staged: Staged, target: sa.TableClause) -> list[ColumnElement[Any]]:
     )
     current = image.as_json(names, [target.c[name] for name in names])
     return [
-        case((sa.not_(staged.kind("I", "N")), old)),
-        case((sa.not_(staged.kind("D")), new)),
-        case((target.c[staged.identity[0]].is_not(None), current)),
+        sa.case((sa.not_(staged.kind("I", "N")), old)),
+        sa.case((sa.not_(staged.kind("D")), new)),
+        sa.case((target.c[staged.identity[0]].is_not(None), current)),
     ]

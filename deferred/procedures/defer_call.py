@@ -6,15 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Text,
-    func,
-    literal,
-    select,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, Text, func, select
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from deferred.batches.called import Argument, ProcedureCall, stored
@@ -91,7 +83,7 @@ def _arguments(connection: Connection, args: Sequence[object]) -> tuple[Argument
 
 def _argument(value: object) -> ColumnElement[Any]:
     if value is None:
-        return literal({"type": None, "value": None}, JSONB)
+        return sa.literal({"type": None, "value": None}, JSONB)
     return func.snaptide.argument(_expression(value), type_=JSONB)
 
 
@@ -99,8 +91,8 @@ def _expression(value: object) -> Any:
     if isinstance(value, sa.ClauseElement):
         return value
     if isinstance(value, str):
-        return sa.cast(literal(value), Text)
-    return literal(value, JSONB) if isinstance(value, dict) else literal(value)
+        return sa.cast(sa.literal(value), Text)
+    return sa.literal(value, JSONB) if isinstance(value, dict) else sa.literal(value)
 
 
 def _queue(
@@ -113,9 +105,9 @@ def _queue(
 ) -> int:
     wanted = None if destinations is None else list(destinations)
     queued = func.snaptide.defer_call(
-        literal(name, Text),
+        sa.literal(name, Text),
         sa.cast(wanted, ARRAY(Text)),
-        literal(stored(arguments), JSONB),
+        sa.literal(stored(arguments), JSONB),
         here,
     ).table_valued(sa.column("call_no", BigInteger), sa.column("known", ARRAY(Text)))
     row = connection.execute(select(queued)).one()

@@ -11,17 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Select,
-    Subquery,
-    case,
-    cast,
-    func,
-    or_,
-    select,
-)
+from sqlalchemy import BigInteger, ColumnElement, Select, Subquery, func, select
 
 from deferred.batches import footprint
 from deferred.batches.batch import within
@@ -47,8 +37,8 @@ def last_shared(shipment: Shipment, after: int, most: int) -> dict[int, int]:
         return {}
     entries = _entries(shipment, after, most)
     # Two references to one parent do not meet.
-    holder = case((entries.c.held, entries.c.order_no))
-    shared = case(
+    holder = sa.case((entries.c.held, entries.c.order_no))
+    shared = sa.case(
         (entries.c.held, _last_before(entries, entries.c.order_no)),
         else_=_last_before(entries, holder),
     )
@@ -92,7 +82,7 @@ def _calls(
         select(
             transactions.c.order_no,
             part.c.held,
-            cast(func.hashtextextended(part.c.entry, 0), BigInteger).label("entry"),
+            sa.cast(func.hashtextextended(part.c.entry, 0), BigInteger).label("entry"),
         )
         .select_from(
             calls.join(transactions, transactions.c.xid == calls.c.xid).join(
@@ -132,7 +122,9 @@ def _values(
             for name, value in zip(columns, values, strict=True)
         ]
         text = footprint.text_of(named, alike)
-        yield case((or_(*(value.is_(None) for value in values)), None), else_=text)
+        yield sa.case(
+            (sa.or_(*(value.is_(None) for value in values)), None), else_=text
+        )
 
 
 def _of_same_types(queue: Queue, table: Table) -> set[str]:

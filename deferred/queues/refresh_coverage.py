@@ -6,19 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    CompoundSelect,
-    Connection,
-    FromClause,
-    and_,
-    cast,
-    func,
-    or_,
-    select,
-    tuple_,
-    union_all,
-)
+from sqlalchemy import ColumnElement, CompoundSelect, Connection, func, select
 
 from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
@@ -80,9 +68,9 @@ def covers(
     snapshots: Sequence[str], batch_no: int, order_no: int
 ) -> ColumnElement[bool]:
     """Whether the last refresh of each of these snapshots saw this very marker."""
-    at = tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
+    at = sa.tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
     other = select(queue_catalog.c.id).where(
-        queue_catalog.c.snapshot.in_(snapshots), at != tuple_(batch_no, order_no)
+        queue_catalog.c.snapshot.in_(snapshots), at != sa.tuple_(batch_no, order_no)
     )
     return ~other.exists()
 
@@ -103,7 +91,7 @@ def nothing_waits(connection: Connection, queues: Sequence[Queue]) -> bool:
         open_.append(select(uncovered_keys(queue).subquery()).exists())
         if queue.extra is not None:
             open_.append(select(queue.extra).exists())
-    return not connection.scalar(select(or_(*open_)))
+    return not connection.scalar(select(sa.or_(*open_)))
 
 
 def waiting_since_before(connection: Connection, queues: Sequence[Queue]) -> set[str]:
@@ -140,24 +128,24 @@ def waiting_since_before(connection: Connection, queues: Sequence[Queue]) -> set
 
 def _made_before(xid: ColumnElement[Any]) -> ColumnElement[bool]:
     """A transaction began before `written`, a row of the catalog of queues, was."""
-    age = func.age(cast(xid, NativeType("xid")))
+    age = func.age(sa.cast(xid, NativeType("xid")))
     return age > sa.literal_column("age(written.xmin)", sa.Integer)
 
 
 def beyond(
     batch_no: ColumnElement[Any] | int,
     order_no: ColumnElement[Any] | int,
-    of: FromClause = delivery,
+    of: sa.FromClause = delivery,
 ) -> ColumnElement[bool]:
     """Whether a transaction, in a batch or in none yet, comes after a marker.
 
     Parameters:
         of: deliveries.
     """
-    return or_(
+    return sa.or_(
         of.c.batch.is_(None),
         of.c.batch > batch_no,
-        and_(of.c.batch == batch_no, of.c.order_no > order_no),
+        sa.and_(of.c.batch == batch_no, of.c.order_no > order_no),
     )
 
 
@@ -180,7 +168,7 @@ def _keys_beyond(
     of = [] if waits is None else [calls.c.xid, waits]
     on = calls.outerjoin(delivery, delivery_of(queue, calls))
     there = beyond(batch_no, order_no)
-    return union_all(
+    return sa.union_all(
         select(*queue.keys(calls), *of).select_from(on).where(there),
         select(*queue.new_keys(calls), *of)
         .select_from(on)

@@ -10,16 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    Text,
-    cast,
-    func,
-    literal,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Select, Text, func, select
 from sqlalchemy.dialects.postgresql import JSONB, array
 
 from deferred.catalog import procedure_call
@@ -54,7 +45,7 @@ def _load(queue: Queue) -> Select[Any]:
     size = func.pg_column_size(calls.table_valued())
     return (
         select(
-            literal(queue.destination).label("destination"),
+            sa.literal(queue.destination).label("destination"),
             calls.c.xid,
             func.count().label("calls"),
             func.sum(size).label("bytes"),
@@ -78,24 +69,24 @@ def _called_load() -> Select[Any]:
 
 def _no_load() -> Select[*tuple[Any, ...]]:
     return select(
-        cast(sa.null(), Text).label("destination"),
-        cast(sa.null(), Xid8()).label("xid"),
-        cast(sa.null(), sa.BigInteger).label("calls"),
-        cast(sa.null(), sa.BigInteger).label("bytes"),
+        sa.cast(sa.null(), Text).label("destination"),
+        sa.cast(sa.null(), Xid8()).label("xid"),
+        sa.cast(sa.null(), sa.BigInteger).label("calls"),
+        sa.cast(sa.null(), sa.BigInteger).label("bytes"),
     ).where(sa.false())
 
 
 def _calls(queue: Queue) -> Select[Any]:
     calls = queue.sql()
-    names = array([literal(name) for name in queue.columns])
+    names = array([sa.literal(name) for name in queue.columns])
     return select(
         calls.c.call_no.label("callno"),
-        cast(calls.c.xid, Text).label("deferred_tran_id"),
-        literal(queue.snapshot).label("snapshot"),
-        literal(queue.destination).label("destination"),
-        literal(queue.target_schema).label("schemaname"),
-        literal(queue.target_table).label("tablename"),
-        cast(calls.c.kind, Text).label("operation"),
+        sa.cast(calls.c.xid, Text).label("deferred_tran_id"),
+        sa.literal(queue.snapshot).label("snapshot"),
+        sa.literal(queue.destination).label("destination"),
+        sa.literal(queue.target_schema).label("schemaname"),
+        sa.literal(queue.target_table).label("tablename"),
+        sa.cast(calls.c.kind, Text).label("operation"),
         _image(names, calls, "o", len(queue.columns)).label("old_values"),
         _image(names, calls, "n", len(queue.columns)).label("new_values"),
     ).where(queue.goes_there(calls.c.xid))
@@ -105,10 +96,10 @@ def _image(
     names: ColumnElement[Any], calls: sa.TableClause, side: str, count: int
 ) -> ColumnElement[Any]:
     absent = "Ii" if side == "o" else "Dd"
-    values = array([cast(calls.c[f"{side}{n}"], Text) for n in range(1, count + 1)])
+    values = array([sa.cast(calls.c[f"{side}{n}"], Text) for n in range(1, count + 1)])
     return sa.case(
-        (cast(calls.c.kind, Text).in_(tuple(absent)), sa.null()),
-        else_=cast(func.json_object(names, values), JSONB),
+        (sa.cast(calls.c.kind, Text).in_(tuple(absent)), sa.null()),
+        else_=sa.cast(func.json_object(names, values), JSONB),
     )
 
 
@@ -116,13 +107,13 @@ def _called() -> Select[Any]:
     """Calls of procedures, one row for each destination."""
     return select(
         procedure_call.c.call_no.label("callno"),
-        cast(procedure_call.c.xid, Text).label("deferred_tran_id"),
-        cast(sa.null(), Text).label("snapshot"),
+        sa.cast(procedure_call.c.xid, Text).label("deferred_tran_id"),
+        sa.cast(sa.null(), Text).label("snapshot"),
         func.unnest(procedure_call.c.destinations).label("destination"),
-        cast(sa.null(), Text).label("schemaname"),
+        sa.cast(sa.null(), Text).label("schemaname"),
         procedure_call.c.name.label("tablename"),
-        literal("P").label("operation"),
-        cast(sa.null(), JSONB).label("old_values"),
+        sa.literal("P").label("operation"),
+        sa.cast(sa.null(), JSONB).label("old_values"),
         procedure_call.c.arguments.label("new_values"),
     )
 
@@ -137,8 +128,8 @@ def _no_calls() -> Select[*tuple[Any, ...]]:
         "operation",
     )
     return select(
-        cast(sa.null(), sa.BigInteger).label("callno"),
-        *(cast(sa.null(), Text).label(name) for name in texts),
-        cast(sa.null(), JSONB).label("old_values"),
-        cast(sa.null(), JSONB).label("new_values"),
+        sa.cast(sa.null(), sa.BigInteger).label("callno"),
+        *(sa.cast(sa.null(), Text).label(name) for name in texts),
+        sa.cast(sa.null(), JSONB).label("old_values"),
+        sa.cast(sa.null(), JSONB).label("new_values"),
     ).where(sa.false())

@@ -8,17 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Text,
-    and_,
-    case,
-    cast,
-    func,
-    literal,
-    or_,
-    type_coerce,
-)
+from sqlalchemy import ColumnElement, Text, func
 
 from deferred.parked.image import Image
 from sites import QualifiedName
@@ -45,13 +35,13 @@ class Wanted:
         Parameters:
             value: gives the value of a key column, by the column's name.
         """
-        return or_(
+        return sa.or_(
             sa.false(),
             *(
-                and_(
+                sa.and_(
                     *(
-                        type_coerce(value(column.name), column.recorded_type)
-                        == from_text(literal(one, Text), column.recorded)
+                        sa.type_coerce(value(column.name), column.recorded_type)
+                        == from_text(sa.literal(one, Text), column.recorded)
                         for column, one in zip(self.columns, key, strict=True)
                     )
                 )
@@ -66,8 +56,8 @@ class Wanted:
         def value(name: str) -> ColumnElement[Any]:
             text, type_ = image.op("->>")(name), by_type[name]
             # A value that was parked because it does not fit is no key of a row here.
-            fits = func.pg_input_is_valid(cast(text, Text), type_)
-            return case((fits, from_text(text, type_)))
+            fits = func.pg_input_is_valid(sa.cast(text, Text), type_)
+            return sa.case((fits, from_text(text, type_)))
 
         return self.found(value)
 

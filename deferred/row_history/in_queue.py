@@ -6,18 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    Text,
-    and_,
-    cast,
-    func,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Row, Select, Text, func, select
 
 from deferred.batches import procedure_call
 from deferred.catalog import deferred_transaction, delivery
@@ -85,7 +74,7 @@ def standing(
 
 
 def _calls(queue: Queue, calls: sa.TableClause) -> Select[*tuple[Any, ...]]:
-    kind = cast(calls.c.kind, Text)
+    kind = sa.cast(calls.c.kind, Text)
     numbers = range(1, len(queue.columns) + 1)
     old, new = (
         image.as_json(queue.columns, [calls.c[f"{side}{n}"] for n in numbers])
@@ -93,7 +82,7 @@ def _calls(queue: Queue, calls: sa.TableClause) -> Select[*tuple[Any, ...]]:
     )
     return select(
         calls.c.call_no,
-        cast(calls.c.xid, Text).label("xid"),
+        sa.cast(calls.c.xid, Text).label("xid"),
         kind.label("kind"),
         calls.c.moved,
         sa.case((kind.not_in(("I", "i")), old)).label("old"),
@@ -103,7 +92,7 @@ def _calls(queue: Queue, calls: sa.TableClause) -> Select[*tuple[Any, ...]]:
 
 def _is(queue: Queue, calls: sa.TableClause, wanted: Wanted) -> ColumnElement[bool]:
     """Whether a call has the row as its old or its new image."""
-    return or_(*(wanted.found(_values(queue, calls, side)) for side in "on"))
+    return sa.or_(*(wanted.found(_values(queue, calls, side)) for side in "on"))
 
 
 def _values(queue: Queue, calls: sa.FromClause, side: str) -> Any:
@@ -125,15 +114,15 @@ def _other_half(
         for name in queue.columns
         if name not in key
     ]
-    values = [cast(_values(queue, theirs, there)(name), Text) for name in key]
+    values = [sa.cast(_values(queue, theirs, there)(name), Text) for name in key]
     pairs = (
         select(*values)
         .join_from(mine, theirs, theirs.c.xid == mine.c.xid)
         .where(mine.c.call_no == row.call_no, theirs.c.moved)
-        .where(cast(theirs.c.kind, Text) == opposite)
+        .where(sa.cast(theirs.c.kind, Text) == opposite)
         .limit(2)
     )
-    for narrowed in (pairs.where(and_(sa.true(), *same)), pairs):
+    for narrowed in (pairs.where(sa.and_(sa.true(), *same)), pairs):
         found = connection.execute(narrowed).all()
         if len(found) == 1:
             return tuple(found[0])

@@ -8,18 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    FromClause,
-    Select,
-    Text,
-    and_,
-    cast,
-    func,
-    not_,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, FromClause, Select, Text, func, select
 
 from deferred.batches.marker import Marker
 from deferred.catalog import deferred_transaction, delivery, procedure_call
@@ -103,7 +92,7 @@ def _apart(one: Moment, other: Moment, queue: Queue, wanted: FromClause) -> Sele
     return (
         select(
             calls.c.no,
-            func.coalesce(made.origin_transaction, cast(made.xid, Text)).label("id"),
+            func.coalesce(made.origin_transaction, sa.cast(made.xid, Text)).label("id"),
             func.coalesce(made.origin, one.name).label("origin"),
             func.coalesce(made.made_at, made.start_time).label("began"),
             _shows(one, calls.c.xid).label("here"),
@@ -119,13 +108,13 @@ def _apart(one: Moment, other: Moment, queue: Queue, wanted: FromClause) -> Sele
 
 
 def _sent(calls: FromClause, xid: ColumnElement[Any], to: str) -> sa.Join:
-    mine = and_(delivery.c.destination == to, delivery.c.xid == xid)
+    mine = sa.and_(delivery.c.destination == to, delivery.c.xid == xid)
     return calls.outerjoin(delivery, mine)
 
 
 def _shows(one: Moment, xid: ColumnElement[Any]) -> ColumnElement[bool]:
     """Whether the moment of a master shows a transaction of its queue."""
-    return not_(position.after(xid, one.position))
+    return sa.not_(position.after(xid, one.position))
 
 
 def _differ(one: Moment, other: Moment, xid: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -136,7 +125,7 @@ def _differ(one: Moment, other: Moment, xid: ColumnElement[Any]) -> ColumnElemen
     mark = other.markers.get(one.who.site_id, Marker())
     waits = beyond(mark.batch_no, mark.order_no)
     shows = _shows(one, xid)
-    return or_(and_(shows, waits), and_(not_(shows), not_(waits)))
+    return sa.or_(sa.and_(shows, waits), sa.and_(sa.not_(shows), sa.not_(waits)))
 
 
 def _call(one: Moment, other: Moment, row: sa.Row[Any]) -> Call:

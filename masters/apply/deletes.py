@@ -12,17 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    DateTime,
-    TableClause,
-    and_,
-    case,
-    func,
-    select,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, DateTime, func, select
 
 from masters.apply.detect import SourceTransaction
 from masters.log import ring
@@ -42,7 +32,7 @@ class Deletes:
     """The deletes of one table that its snapshot log knows of."""
 
     staged: Staged
-    log: TableClause
+    log: sa.TableClause
     #: the columns of the log's keys, in their order
     identity: tuple[str, ...]
 
@@ -55,7 +45,7 @@ class Deletes:
         first = self.log.c[numbered("k", self.identity)[0]]
         emptied = self._last("'T'").where(first.is_(None)).scalar_subquery()
         was_there = self.staged.kind(*UPDATES, "D", "R", "S")
-        return func.greatest(by_key, case((was_there, emptied)), type_=_WHEN)
+        return func.greatest(by_key, sa.case((was_there, emptied)), type_=_WHEN)
 
     def date(
         self,
@@ -68,7 +58,7 @@ class Deletes:
         Writes the snapshot log.
         """
         source = self.staged.source
-        mine = and_(source.c.unit == unit, self.staged.kind("D"))
+        mine = sa.and_(source.c.unit == unit, self.staged.kind("D"))
         orders = connection.scalars(select(source.c.tran).where(mine).distinct())
         dated = {order: transaction_of(order).changed_at for order in orders}
         # If the time at the origin is not known, the time of the master stays.
@@ -91,7 +81,7 @@ class Deletes:
 
     def _same_key(self) -> ColumnElement[bool]:
         keys = numbered("k", self.identity)
-        return and_(
+        return sa.and_(
             *(
                 self.log.c[key] == self.staged.key(name)
                 for key, name in zip(keys, self.identity, strict=True)

@@ -17,12 +17,7 @@ from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Connection,
-    and_,
-)
+from sqlalchemy import BigInteger, Boolean, Connection, and_
 
 from masters.apply.alone import Alone
 from masters.apply.answers import Settled

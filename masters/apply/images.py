@@ -11,15 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    CursorResult,
-    Row,
-    Text,
-    func,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, CursorResult, Row, Text, func, select
 from sqlalchemy.dialects.postgresql import JSONB, array
 
 from sites.transfer.types import NativeType

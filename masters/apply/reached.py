@@ -17,19 +17,7 @@ from itertools import product
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    FromClause,
-    Text,
-    and_,
-    exists,
-    func,
-    literal_column,
-    or_,
-    select,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, func, select
 from sqlalchemy.dialects.postgresql import OID, aggregate_order_by
 
 from masters.apply import detect, differences
@@ -50,7 +38,7 @@ _DEEPEST = 16
 #: refer to a partition.
 TABLES = func.array(
     select(
-        literal_column(
+        sa.literal_column(
             "unnest(array_remove(ARRAY[confrelid::oid,"
             " pg_partition_root(confrelid)::oid], NULL))",
             OID,
@@ -58,8 +46,8 @@ TABLES = func.array(
     )
     .select_from(sa.text("pg_constraint"))
     .where(
-        literal_column("contype") == "f",
-        literal_column("confdeltype").in_(("c", "n", "d")),
+        sa.literal_column("contype") == "f",
+        sa.literal_column("confdeltype").in_(("c", "n", "d")),
     )
     .scalar_subquery()
 ).label("reaching")
@@ -90,7 +78,7 @@ class Path:
         if self.changed is None:
             return (key.on_delete, sa.true()) if key.acts_on_delete else None
         moved = [self.changed[c] for c in key.parent_columns if c in self.changed]
-        return (key.on_update, or_(*moved)) if moved and key.acts_on_update else None
+        return (key.on_update, sa.or_(*moved)) if moved and key.acts_on_update else None
 
 
 def may_reach(
@@ -223,7 +211,7 @@ def _starts(
     yield path
     changed = {name: _is_changed(staged, rows, name) for name in _followed(staged)}
     if changed:
-        moved = or_(*changed.values())
+        moved = sa.or_(*changed.values())
         others = (*mine, staged.kind(*kept), moved)
         given = {name: staged.new(name) for name in changed}
         yield replace(path, others=others, changed=changed, given=given)
@@ -232,7 +220,7 @@ def _starts(
 def _is_changed(staged: Staged, rows: FromClause, name: str) -> ColumnElement[bool]:
     """Whether an update writes a value that the master's row does not have yet."""
     column, new = staged.table.column(name), staged.new(name)
-    return and_(
+    return sa.and_(
         sa.not_(column.unchanged(staged.old(name), new)),
         sa.not_(column.unchanged(rows.c[name], new)),
     )
@@ -293,7 +281,7 @@ def _reached(
     """The rows that a foreign key acts on, except those that the unit names."""
     rows = _table(connection, key).alias(alias)
     pairs = list(zip(key.columns, key.parent_columns, strict=True))
-    refers = and_(*(rows.c[own] == path.rows.c[theirs] for own, theirs in pairs))
+    refers = sa.and_(*(rows.c[own] == path.rows.c[theirs] for own, theirs in pairs))
     known = [_named(one, key, rows, unit, anew=path.anew) for one in _of(among, key)]
     follows = action == "c" and path.changed is not None
     other: Mapping[str, ColumnElement[bool]] | None = None
@@ -339,14 +327,16 @@ def _named(
     gone = ("D", "R") if anew else ("D",)
     away: ColumnElement[bool] = staged.kind(*gone, source=source)
     if set(key.columns) <= set(staged.columns):
-        elsewhere = or_(
+        elsewhere = sa.or_(
             *(
                 staged.new(name, source).is_distinct_from(rows.c[name])
                 for name in key.columns
             )
         )
-        away = or_(away, and_(staged.kind(*UPDATES, "R", source=source), elsewhere))
-    return exists(
+        away = sa.or_(
+            away, sa.and_(staged.kind(*UPDATES, "R", source=source), elsewhere)
+        )
+    return sa.exists(
         select(sa.literal(1))
         .select_from(source)
         .where(source.c.unit == unit, staged.same_row(rows, source), away)
@@ -358,7 +348,7 @@ def _rows_as_text(
 ) -> Mapping[int, list[str]]:
     """The rows that are reached, as the database prints them, by call number."""
     call_no = staged.source.c.call_no
-    row = sa.cast(reached.rows.table_valued(), Text)
+    row = sa.cast(reached.rows.table_valued(), sa.Text)
     words = func.array_agg(aggregate_order_by(row, row))
     found = connection.execute(
         select(

@@ -7,18 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    Connection,
-    Row,
-    Select,
-    exists,
-    false,
-    literal_column,
-    select,
-    table,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import Boolean, Connection, Row, Select, select
 
 from masters.apply import alone, at_once, reached, unchecked
 from masters.apply.detect import ConflictContext, SourceTransaction
@@ -87,7 +77,7 @@ class Outcome:
 
 #: Whether any table has a deferrable constraint, since users' triggers may write to any
 #: table. Constraints of our own schema are left out: the commit checks them.
-_ANY_DEFERRABLE = literal_column(
+_ANY_DEFERRABLE = sa.literal_column(
     "EXISTS (SELECT FROM pg_constraint"
     " WHERE condeferrable AND connamespace <> 'snaptide'::regnamespace)",
     Boolean,
@@ -97,9 +87,9 @@ _ANY_DEFERRABLE = literal_column(
 @lru_cache(maxsize=256)
 def _begin(tables: tuple[QualifiedName, ...]) -> Select[*tuple[Any, ...]]:
     """The statement that sets a transaction up, and locks these tables against DDL."""
-    named = (table(one.name, schema=one.schema) for one in tables)
+    named = (sa.table(one.name, schema=one.schema) for one in tables)
     locks = (
-        exists(select(literal_column("1")).select_from(one).where(false()))
+        sa.exists(select(sa.literal_column("1")).select_from(one).where(sa.false()))
         for one in named
     )
     return planned_once(
@@ -170,7 +160,7 @@ def apply(
         with triggered.users_search_path(connection):
             _write(connection, unit, counts, row_by_row=row_by_row)
             if last and known_as.deferrable:
-                connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+                connection.execute(sa.text("SET CONSTRAINTS ALL IMMEDIATE"))
         for settlement in settlements:
             if settlement.deletes is not None and settlement.count.get("D"):
                 settlement.deletes.date(connection, unit.number, unit.transaction_of)
@@ -215,7 +205,7 @@ def _begun(connection: Connection, unit: ApplyUnit) -> Row[Any]:
         name = next(one.table.qualified for one in changed if one.table.oid == oid)
         raise RowCountMismatch(f"{instead.message(name, rule)}.", rule=rule)
     if known_as.deferrable:
-        connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
+        connection.execute(sa.text("SET CONSTRAINTS ALL DEFERRED"))
     return known_as
 
 

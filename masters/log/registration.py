@@ -7,24 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    Connection,
-    Text,
-    and_,
-    any_,
-    bindparam,
-    cast,
-    delete,
-    exists,
-    func,
-    literal,
-    or_,
-    select,
-    true,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import ARRAY, ColumnElement, Connection, Text, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import registered_snapshot
@@ -74,8 +58,8 @@ def register(
 
 def of_log(table: QualifiedName) -> ColumnElement[bool]:
     """Whether a registered snapshot is refreshed by the log of a table."""
-    own = and_(_at.table_schema == table.schema, _at.table_name == table.name)
-    return or_(own, literal(str(table)) == any_(_at.parents))
+    own = sa.and_(_at.table_schema == table.schema, _at.table_name == table.name)
+    return sa.or_(own, sa.literal(str(table)) == sa.any_(_at.parents))
 
 
 def advance(
@@ -87,16 +71,19 @@ def advance(
     the position may lag behind. Writes `registered_snapshot`.
     """
     connection.execute(
-        update(registered_snapshot)
+        sa.update(registered_snapshot)
         .where(_at.site_id == site_id, _at.snapshot.in_(snapshots))
-        .values(position=cast(literal(position), PgSnapshot()), refreshed_at=func.now())
+        .values(
+            position=sa.cast(sa.literal(position), PgSnapshot()),
+            refreshed_at=func.now(),
+        )
     )
 
 
 def seen_by_all(site_id: uuid.UUID, xid: ColumnElement[Any]) -> ColumnElement[bool]:
     """Whether the positions of all snapshots of a site have seen a transaction."""
     seen = func.pg_visible_in_snapshot(xid, _at.position)
-    return ~exists().where(_at.site_id == site_id, func.coalesce(~seen, true()))
+    return ~sa.exists().where(_at.site_id == site_id, func.coalesce(~seen, sa.true()))
 
 
 def unregister(
@@ -107,7 +94,7 @@ def unregister(
     Writes `registered_snapshot`.
     """
     connection.execute(
-        delete(registered_snapshot).where(
+        sa.delete(registered_snapshot).where(
             _at.site_id == site_id, _at.snapshot.in_(snapshots)
         )
     )
@@ -134,16 +121,16 @@ def silent(
     site_id: uuid.UUID, snapshots: Sequence[str], since: timedelta
 ) -> ColumnElement[bool]:
     """Whether the master has not heard of one of these snapshots for this long."""
-    return exists().where(
+    return sa.exists().where(
         _at.site_id == site_id,
         _at.snapshot.in_(snapshots),
-        or_(_at.refreshed_at.is_(None), _at.refreshed_at < func.now() - since),
+        sa.or_(_at.refreshed_at.is_(None), _at.refreshed_at < func.now() - since),
     )
 
 
 _REGISTERED = select(_at.snapshot, _at.parents).where(
-    _at.site_id == bindparam("its_id", type_=_at.site_id.type),
-    _at.snapshot == any_(bindparam("its_snapshots", type_=ARRAY(Text))),
+    _at.site_id == sa.bindparam("its_id", type_=_at.site_id.type),
+    _at.snapshot == sa.any_(sa.bindparam("its_snapshots", type_=ARRAY(Text))),
     _at.position.is_not(None),
 )
 _KNOWN = planned_once(_REGISTERED)

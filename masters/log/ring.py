@@ -14,18 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from psycopg import errors, sql
-from sqlalchemy import (
-    BigInteger,
-    CompoundSelect,
-    Connection,
-    Insert,
-    Select,
-    Text,
-    cast,
-    func,
-    literal_column,
-    select,
-)
+from sqlalchemy import BigInteger, CompoundSelect, Connection, Insert, func, select
 
 from sites.catalog import SCHEMA
 from sites.names import numbered
@@ -85,11 +74,11 @@ def create(
     )
 
 
-def noted(log: str, keys: Select[Any] | CompoundSelect[Any]) -> Insert:
+def noted(log: str, keys: sa.Select[Any] | CompoundSelect[Any]) -> Insert:
     """The statement that notes keys in a log, as if these rows were updated."""
     count = len(keys.selected_columns)
     xact = func.pg_current_xact_id(type_=Xid8())
-    number = cast(cast(xact, Text), BigInteger)
+    number = sa.cast(sa.cast(xact, sa.Text), BigInteger)
     table = sa.table(
         log,
         *(sa.column(c) for c in ("kind", "xid", "slot", *numbered("k", range(count)))),
@@ -97,9 +86,9 @@ def noted(log: str, keys: Select[Any] | CompoundSelect[Any]) -> Insert:
     )
     source = keys.subquery()
     values = select(
-        literal_column("'U'"),
+        sa.literal_column("'U'"),
         xact,
-        func.mod(number.bitwise_rshift(literal_column(str(SLOT_SHIFT))), SLOTS),
+        func.mod(number.bitwise_rshift(sa.literal_column(str(SLOT_SHIFT))), SLOTS),
         *source.columns,
     )
     return sa.insert(table).from_select(list(table.columns), values)

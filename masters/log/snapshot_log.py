@@ -9,16 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from psycopg import sql
-from sqlalchemy import (
-    Connection,
-    Row,
-    Text,
-    delete,
-    func,
-    insert,
-    select,
-    text,
-)
+from sqlalchemy import Connection, Row, Text, delete, func, insert, select, text
 
 from masters.catalog import registered_snapshot, snapshot_log
 from masters.errors import (

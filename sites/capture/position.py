@@ -10,20 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Text,
-    and_,
-    any_,
-    cast,
-    false,
-    func,
-    literal,
-    not_,
-    or_,
-    select,
-)
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Text, func, select
 
 from sites.transfer.types import PgSnapshot, Xid8
 
@@ -36,7 +24,7 @@ START = "1:1:"
 
 
 #: The position of a statement's transaction, for statements that read more.
-CURRENT = cast(func.pg_current_snapshot(), Text).label("position")
+CURRENT = sa.cast(func.pg_current_snapshot(), Text).label("position")
 
 
 def current(connection: Connection) -> str:
@@ -63,9 +51,11 @@ def since(
     one forgotten transaction stays open. Ids of a former cluster lie beyond all ids of
     this one, and are skipped.
     """
-    given = literal(position) if isinstance(position, str) else position
-    old = cast(given, PgSnapshot())
-    return and_(or_(xid >= func.pg_snapshot_xmax(old), open_at(xid, old)), _of_now(xid))
+    given = sa.literal(position) if isinstance(position, str) else position
+    old = sa.cast(given, PgSnapshot())
+    return sa.and_(
+        sa.or_(xid >= func.pg_snapshot_xmax(old), open_at(xid, old)), _of_now(xid)
+    )
 
 
 def any_since(
@@ -80,15 +70,17 @@ def any_since(
         position: a value of the database.
     """
     last = select(func.max(xid)).where(_of_now(xid)).scalar_subquery()
-    ran = select(literal(1)).where(open_at(xid, position)).exists()
-    return or_(func.coalesce(last >= func.pg_snapshot_xmax(position), false()), ran)
+    ran = select(sa.literal(1)).where(open_at(xid, position)).exists()
+    return sa.or_(
+        func.coalesce(last >= func.pg_snapshot_xmax(position), sa.false()), ran
+    )
 
 
 def begun_since(
     xid: ColumnElement[Any], position: ColumnElement[Any]
 ) -> ColumnElement[bool]:
     """Whether a transaction of this cluster had not begun at a position."""
-    return and_(xid >= func.pg_snapshot_xmax(position), _of_now(xid))
+    return sa.and_(xid >= func.pg_snapshot_xmax(position), _of_now(xid))
 
 
 def open_at(
@@ -98,7 +90,7 @@ def open_at(
     # A position may be a column of a table that the statement reads anyway.
     each = select(func.pg_snapshot_xip(position)).correlate_except(None)
     running = each.scalar_subquery()
-    return xid == any_(func.array(running))
+    return xid == sa.any_(func.array(running))
 
 
 def _of_now(xid: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -112,12 +104,12 @@ def after(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
     All ids that this cluster assigns come after those that were moved.
     """
     ours = xid < xid8(STRETCH)
-    later = not_(
-        func.pg_visible_in_snapshot(xid, cast(literal(position), PgSnapshot()))
+    later = sa.not_(
+        func.pg_visible_in_snapshot(xid, sa.cast(sa.literal(position), PgSnapshot()))
     )
     if end(position) >= STRETCH:
-        return or_(ours, later)
-    return and_(ours, later)
+        return sa.or_(ours, later)
+    return sa.and_(ours, later)
 
 
 def moved(position: str, by: int) -> str:
@@ -136,4 +128,4 @@ def visible(
 
 def xid8(value: str | int) -> ColumnElement[Any]:
     """A transaction id as a value of the database."""
-    return cast(literal(str(value)), Xid8())
+    return sa.cast(sa.literal(str(value)), Xid8())

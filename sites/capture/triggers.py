@@ -12,13 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
-from sqlalchemy import (
-    Boolean,
-    ColumnElement,
-    Connection,
-    literal_column,
-    text,
-)
+from sqlalchemy import Boolean, ColumnElement, Connection, literal_column, text
 
 from sites.catalog import SCHEMA
 from sites.errors import RecordedAlready

@@ -11,29 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    FromClause,
-    Integer,
-    MetaData,
-    Row,
-    Select,
-    Table,
-    Text,
-    and_,
-    bindparam,
-    case,
-    cast,
-    column,
-    exists,
-    func,
-    literal,
-    not_,
-    select,
-    true,
-)
+import sqlalchemy as sa
+from sqlalchemy import Column, ColumnElement, Connection, Row, Table, Text, func, select
 from sqlalchemy.dialects.postgresql import CHAR, OID, REAL, REGCLASS
 
 from sites.names import QualifiedName, quoted
@@ -43,7 +22,7 @@ from sites.transfer.types import NativeType
 #: Large enough that the start of a task costs little in comparison.
 PART_BYTES = 64 * 2**20
 
-_pg = MetaData(schema="pg_catalog")
+_pg = sa.MetaData(schema="pg_catalog")
 _CLASS = Table(
     "pg_class",
     _pg,
@@ -72,18 +51,18 @@ class Range:
     #: The page after the last one; None if the range has no end.
     end: int | None = None
 
-    def predicate(self, source: FromClause) -> ColumnElement[bool]:
+    def predicate(self, source: sa.FromClause) -> ColumnElement[bool]:
         """The condition that a row of `source`, which is `table`, is in the range."""
         if self.first is None:
-            return true()
-        ctid: ColumnElement[Any] = column("ctid", NativeType("tid"))
+            return sa.true()
+        ctid: ColumnElement[Any] = sa.column("ctid", NativeType("tid"))
         ctid.table = source  # type: ignore[attr-defined]
         bounds = [ctid >= _tid(self.first)]
         if self.end is not None:
             bounds.append(ctid < _tid(self.end))
-        return and_(*bounds)
+        return sa.and_(*bounds)
 
-    def restrict(self, query: Select[Any], source: FromClause) -> Select[Any]:
+    def restrict(self, query: sa.Select[Any], source: sa.FromClause) -> sa.Select[Any]:
         """Restrict a query that reads `source`, which is `table`, to the range."""
         only = query.with_hint(source, "ONLY", "postgresql")
         return only if self.first is None else only.where(self.predicate(source))
@@ -175,27 +154,27 @@ def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:
     ]
 
 
-def _leaves(table: QualifiedName) -> Select[Any]:
+def _leaves(table: QualifiedName) -> sa.Select[Any]:
     """All tables below this one that hold rows of their own, with their sizes."""
-    root = cast(literal(_quoted(table)), REGCLASS)
-    tree = select(cast(root, OID).label("oid")).cte("tree", recursive=True)
+    root = sa.cast(sa.literal(_quoted(table)), REGCLASS)
+    tree = select(sa.cast(root, OID).label("oid")).cte("tree", recursive=True)
     children = select(_INHERITS.c.inhrelid).where(_INHERITS.c.inhparent == tree.c.oid)
     # UNION, not UNION ALL: a table can inherit from two others below the root.
     tree = tree.union(children)
     above = _INHERITS.alias("above")
-    part_of_another = exists().where(
+    part_of_another = sa.exists().where(
         above.c.inhrelid == _CLASS.c.oid, above.c.inhparent.not_in(select(tree.c.oid))
     )
     # Statements on the other table fire no trigger of this one.
-    noticed = and_(_CLASS.c.relpersistence == "p", not_(part_of_another))
+    noticed = sa.and_(_CLASS.c.relpersistence == "p", sa.not_(part_of_another))
     return (
         select(
             _CLASS.c.oid,
             _NAMESPACE.c.nspname,
             _CLASS.c.relname,
-            case((noticed, _CLASS.c.relfilenode), else_=0).label("file"),
+            sa.case((noticed, _CLASS.c.relfilenode), else_=0).label("file"),
             func.coalesce(func.pg_relation_size(_CLASS.c.oid), 0).label("bytes"),
-            cast(func.current_setting("block_size"), Integer).label("block"),
+            sa.cast(func.current_setting("block_size"), sa.Integer).label("block"),
             func.coalesce(_METHOD.c.amname == "heap", False).label("has_pages"),
         )
         .join_from(tree, _CLASS, _CLASS.c.oid == tree.c.oid)
@@ -207,8 +186,8 @@ def _leaves(table: QualifiedName) -> Select[Any]:
 
 
 def _tid(page: int) -> ColumnElement[Any]:
-    return cast(
-        bindparam(None, f"({page},0)", Text, literal_execute=True), NativeType("tid")
+    return sa.cast(
+        sa.bindparam(None, f"({page},0)", Text, literal_execute=True), NativeType("tid")
     )
 
 

@@ -12,16 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    ColumnElement,
-    Connection,
-    delete,
-    func,
-    insert,
-    literal_column,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import Boolean, ColumnElement, Connection, func
 from sqlalchemy.exc import SQLAlchemyError
 
 from sites.catalog import activity
@@ -117,7 +109,7 @@ class _Reporter:
         sweep(connection)
         self._id = connection.execute(
             planned_once(
-                insert(activity)
+                sa.insert(activity)
                 .values(kind=kind, subject=subject, pid=func.pg_backend_pid())
                 .returning(activity.c.id)
             )
@@ -125,7 +117,9 @@ class _Reporter:
 
     def end(self) -> None:
         if self._connection is not None:
-            self._connection.execute(delete(activity).where(activity.c.id == self._id))
+            self._connection.execute(
+                sa.delete(activity).where(activity.c.id == self._id)
+            )
         self._let_go()
 
     def _write(
@@ -133,7 +127,7 @@ class _Reporter:
     ) -> None:
         if self._connection is not None:
             self._connection.execute(
-                update(activity)
+                sa.update(activity)
                 .where(activity.c.id == self._id)
                 .values(done=done, total=total, unit=unit, rate=rate)
             )
@@ -147,9 +141,9 @@ class _Reporter:
 
 def running() -> ColumnElement[bool]:
     """Whether the session that wrote a row of `activity` still exists."""
-    return literal_column(_RUNNING, Boolean)
+    return sa.literal_column(_RUNNING, Boolean)
 
 
 def sweep(connection: Connection) -> None:
     """Remove the rows of work whose session has ended; writes `activity`."""
-    connection.execute(planned_once(delete(activity).where(~running())))
+    connection.execute(planned_once(sa.delete(activity).where(~running())))

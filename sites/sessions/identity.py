@@ -9,17 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import sqlalchemy as sa
 from psycopg.errors import UndefinedTable
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    insert,
-    literal_column,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Row, Select, select
 from sqlalchemy.exc import ProgrammingError
 
 from sites.catalog import site_identity
@@ -64,7 +56,9 @@ def read(connection: Connection) -> Identity:
 def record(connection: Connection, name: str) -> None:
     """Write the identity of this database, unless an earlier `site init` did."""
     if connection.scalar(select(site_identity.c.site_id)) is None:
-        connection.execute(insert(site_identity).values(name=name, **_now(connection)))
+        connection.execute(
+            sa.insert(site_identity).values(name=name, **_now(connection))
+        )
 
 
 def renew(connection: Connection, name: str) -> Identity:
@@ -81,7 +75,7 @@ def renew(connection: Connection, name: str) -> Identity:
     }
     if name != recorded.name:
         values["site_id"] = uuid.uuid4()
-    connection.execute(update(site_identity).values(values))
+    connection.execute(sa.update(site_identity).values(values))
     return read(connection)
 
 
@@ -184,8 +178,8 @@ _RECORDED_ALONE = planned_once(select(*_RECORDED))
 _RECORDED_AND_NOW = planned_once(
     select(
         *_RECORDED,
-        *(literal_column(sql).label(f"{name}_now") for name, sql in _NOW.items()),
-        literal_column(_MAY_APPLY).label("may_apply"),
+        *(sa.literal_column(sql).label(f"{name}_now") for name, sql in _NOW.items()),
+        sa.literal_column(_MAY_APPLY).label("may_apply"),
     )
 )
 
@@ -226,7 +220,7 @@ def _differences(row: Row[Any]) -> dict[str, tuple[int, int]]:
 
 def _now(connection: Connection) -> dict[str, int]:
     now: list[ColumnElement[Any]] = [
-        literal_column(sql).label(name) for name, sql in _NOW.items()
+        sa.literal_column(sql).label(name) for name, sql in _NOW.items()
     ]
     row = connection.execute(select(*now)).one()
     _refuse_standby(row.timeline)

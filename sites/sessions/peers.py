@@ -14,17 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Text,
-    bindparam,
-    func,
-    literal_column,
-    or_,
-    select,
-)
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Row, Text, func, select
 
 from sites.catalog import peer
 from sites.errors import SiteReplaced, SiteRestored
@@ -211,13 +202,13 @@ def forget(connection: Connection) -> None:
     connection.execute(peer.delete())
 
 
-_OTHER = bindparam("other", type_=peer.c.site_id.type)
+_OTHER = sa.bindparam("other", type_=peer.c.site_id.type)
 _MEMORIES = (
-    select(func.json_agg(literal_column(peer.name)))
+    select(func.json_agg(sa.literal_column(peer.name)))
     .select_from(peer)
     .where(
-        peer.c.role == bindparam("its_role", type_=Text),
-        or_(_OTHER.is_(None), peer.c.site_id == _OTHER),
+        peer.c.role == sa.bindparam("its_role", type_=Text),
+        sa.or_(_OTHER.is_(None), peer.c.site_id == _OTHER),
     )
     .scalar_subquery()
     .label("memories")

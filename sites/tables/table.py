@@ -9,19 +9,7 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    TableClause,
-    Text,
-    TextClause,
-    and_,
-    cast,
-    func,
-    literal_column,
-    or_,
-    text,
-)
+from sqlalchemy import ColumnElement, Connection, TableClause, Text, TextClause, func
 
 from sites.errors import UnknownTable
 from sites.names import QualifiedName
@@ -135,7 +123,7 @@ class Column:
     ) -> ColumnElement[bool]:
         """Whether two values are equal by the rules of their type, NULLs included."""
         if not (self.comparable or self.equality):
-            left, right = cast(left, Text), cast(right, Text)
+            left, right = sa.cast(left, Text), sa.cast(right, Text)
         return left.is_not_distinct_from(right)
 
     def unchanged(
@@ -156,7 +144,7 @@ class Column:
         if kind == "numeric":
             return func.trim_scale(value)
         if kind in ("real", "double precision"):  # -0 equals 0
-            return value + cast(literal_column("0"), NativeType(kind))
+            return value + sa.cast(sa.literal_column("0"), NativeType(kind))
         if kind.rpartition(".")[2] == "citext":
             return func.lower(value)
         if (
@@ -166,17 +154,17 @@ class Column:
         ):
             return self._hash(value)
         # As text it has no padding.
-        return cast(value, Text) if kind == "character" else value
+        return sa.cast(value, Text) if kind == "character" else value
 
     def _hash(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         """A hash that equal values share; two seeds make chance collisions unlikely."""
         if self.collation is not None:  # a work table's column has none
-            value = value.op("COLLATE")(literal_column(self.collation))
+            value = value.op("COLLATE")(sa.literal_column(self.collation))
         record = func.row(value)
         return func.concat_ws(
             " ",
-            func.hash_record_extended(record, literal_column("0")),
-            func.hash_record_extended(record, literal_column("1")),
+            func.hash_record_extended(record, sa.literal_column("0")),
+            func.hash_record_extended(record, sa.literal_column("1")),
         )
 
     @property
@@ -205,7 +193,7 @@ class Unique:
         """Whether two values are equal for this key; an index can be used for it."""
         if not self.nulls_not_distinct:
             return held == wanted
-        return or_(held == wanted, and_(held.is_(None), wanted.is_(None)))
+        return sa.or_(held == wanted, sa.and_(held.is_(None), wanted.is_(None)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,14 +361,14 @@ def _room(kind: str) -> tuple[str, int]:
 
 @cache
 def _glance() -> TextClause:
-    return planned_once(text(load("glance").format(state=load("column_state"))))
+    return planned_once(sa.text(load("glance").format(state=load("column_state"))))
 
 
 @cache
 def _described() -> TextClause:
     parts = {name: load(name) for name in ("columns", "constraints", "foreign_keys")}
     parts["columns"] = parts["columns"].format(state=load("column_state"))
-    return planned_once(text(load("described").format(**parts)))
+    return planned_once(sa.text(load("described").format(**parts)))
 
 
 def _rows(found: list[dict[str, Any]] | None) -> list[dict[str, Any]]:

@@ -13,15 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from psycopg import sql
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    FromClause,
-    TableClause,
-    and_,
-    func,
-    or_,
-)
+from sqlalchemy import ColumnElement, Connection, FromClause, TableClause, func
 from sqlalchemy.sql.dml import Update
 
 from sites.errors import NoFreeValue
@@ -119,7 +111,7 @@ def moved(
     staged: Staged, unique: Unique, target: TableClause, source: FromClause
 ) -> ColumnElement[bool]:
     """Whether an update gives its row another value of the unique key."""
-    return or_(
+    return sa.or_(
         *(
             updated(staged, target, name, source).is_distinct_from(target.c[name])
             for name in unique.columns
@@ -183,9 +175,9 @@ def passing(
         .where(selected(giver, givers or rows), selected(taker, rows))
         .where(staged.same_row(target, giver))
         .where(
-            or_(
+            sa.or_(
                 staged.kind("D", "R", "L", source=giver),
-                and_(staged.kind(*UPDATES, source=giver), moves),
+                sa.and_(staged.kind(*UPDATES, source=giver), moves),
             )
         )
         .where(staged.kind("I", *UPDATES, "R", source=taker))
@@ -208,7 +200,7 @@ def _takers(
         return taker, new
     theirs = staged.table.sql().alias("theirs")
     kept = {
-        c: and_(
+        c: sa.and_(
             staged.kind(*UPDATES, source=taker),
             staged.table.column(c).unchanged(staged.old(c, taker), new[c]),
         )

@@ -15,17 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    Connection,
-    FromClause,
-    Row,
-    Select,
-    TableClause,
-    and_,
-    literal_column,
-    select,
-)
+import sqlalchemy as sa
+from sqlalchemy import Boolean, Connection, FromClause, Row, Select, TableClause, select
 
 from masters.log import catalog
 from sites.capture import position
@@ -281,7 +272,7 @@ def logged(parent: Parent, since: str) -> Select[Any]:
     """Keys (k1, k2, ...) of the rows of a table that changed since a position."""
     log = parent.log_rows()
     keys = [log.c[name] for name in parent.key_names]
-    changed = and_(position.since(log.c.xid, since), log.c.kind != "T")
+    changed = sa.and_(position.since(log.c.xid, since), log.c.kind != "T")
     return select(*keys).where(changed).distinct()
 
 
@@ -304,7 +295,7 @@ def accepted(
 ) -> Select[Any]:
     """As `looking`, only the rows that find what they look for."""
     rows = table.sql()
-    found = literal_column(f"({one.text})", Boolean)
+    found = sa.literal_column(f"({one.text})", Boolean)
     kept = select(rows).where(found).subquery("kept")
     return _joined(kept, key, one, parent, changed)
 
@@ -324,5 +315,5 @@ def _joined(
     ]
     names = zip(key, numbered("k", key), strict=True)
     return select(*(rows.c[name].label(k) for name, k in names)).join_from(
-        rows, wanted, and_(*same)
+        rows, wanted, sa.and_(*same)
     )

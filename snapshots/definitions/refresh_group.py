@@ -8,21 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Text,
-    Update,
-    bindparam,
-    cast,
-    delete,
-    exists,
-    func,
-    insert,
-    literal,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import Connection, Text, Update, func, select
 
 from deferred.batches import reconcile
 from deferred.catalog import route
@@ -112,7 +99,7 @@ def ensure(
     found = find(connection, name)
     if found is None:
         connection.execute(
-            insert(_group).values(name=name, master=master, master_id=master_id)
+            sa.insert(_group).values(name=name, master=master, master_id=master_id)
         )
     elif (found.master, found.master_id) != (master, master_id):
         raise MixedMasters(
@@ -122,8 +109,8 @@ def ensure(
 
 def drop_if_empty(connection: Connection, name: str) -> None:
     """Remove a group whose last snapshot is gone."""
-    member = exists().where(catalog.snapshot.c.refresh_group == name)
-    connection.execute(delete(_group).where(_group.c.name == name, ~member))
+    member = sa.exists().where(catalog.snapshot.c.refresh_group == name)
+    connection.execute(sa.delete(_group).where(_group.c.name == name, ~member))
 
 
 def lock_at(connection: Connection, group: RefreshGroup) -> None:
@@ -152,13 +139,13 @@ def advance(
         PositionMoved: the site has agreed with another incarnation of the master.
     """
     noting = (
-        update(_group)
+        sa.update(_group)
         .where(
             _group.c.name == group.name,
             reconcile.agrees_with(group.master, incarnation),
         )
         .values(
-            position=cast(literal(position), PgSnapshot()),
+            position=sa.cast(sa.literal(position), PgSnapshot()),
             incarnation=incarnation,
             refreshed_at=func.clock_timestamp(),
             last_error=done.error,
@@ -173,7 +160,7 @@ def advance(
 def refreshed(name: str) -> Update:
     """A statement that notes that the group was up to date just now."""
     return (
-        update(_group)
+        sa.update(_group)
         .where(_group.c.name == name)
         .values(refreshed_at=func.clock_timestamp())
     )
@@ -193,12 +180,12 @@ def move(
         seen: by snapshot, the facts about the new master's table (`rewrites`).
     """
     connection.execute(
-        update(_group)
+        sa.update(_group)
         .where(_group.c.name == name)
         .values(
             master=master,
             master_id=them.site_id,
-            position=cast(literal(position), PgSnapshot()),
+            position=sa.cast(sa.literal(position), PgSnapshot()),
             incarnation=them.incarnation,
             last_error=None,
         )
@@ -206,7 +193,7 @@ def move(
     for key, values in seen.items():
         one = parse(key)
         connection.execute(
-            update(catalog.snapshot)
+            sa.update(catalog.snapshot)
             .where(
                 catalog.snapshot.c.schema == one.schema,
                 catalog.snapshot.c.name == one.name,
@@ -226,7 +213,7 @@ def is_synchronous(connection: Connection, name: str) -> bool:
 def set_synchronous(connection: Connection, name: str, synchronous: bool) -> None:
     """Note how a group's changes travel."""
     connection.execute(
-        update(_group).where(_group.c.name == name).values(synchronous=synchronous)
+        sa.update(_group).where(_group.c.name == name).values(synchronous=synchronous)
     )
 
 
@@ -234,7 +221,7 @@ def note_error(
     connection: Connection, name: str, message: str, steps: Mapping[str, float]
 ) -> None:
     """Note why the last refresh failed, for status, and how long it took."""
-    noting = update(_group).where(_group.c.name == name).values(last_error=message)
+    noting = sa.update(_group).where(_group.c.name == name).values(last_error=message)
     done = Done(steps=steps, error=message)
     connection.execute(refresh_notes.failed(name, noting, done))
 
@@ -251,7 +238,7 @@ def exclusively(site: Site, name: str) -> Iterator[Connection]:
     lock = {"space": _REFRESH_LOCK, "name": name}
     with site.session() as connection, autocommit(connection):
         taken = connection.scalar(
-            text("SELECT pg_try_advisory_lock(:space, hashtext(:name))"), lock
+            sa.text("SELECT pg_try_advisory_lock(:space, hashtext(:name))"), lock
         )
         if not taken:
             raise RefreshRunning(
@@ -261,7 +248,7 @@ def exclusively(site: Site, name: str) -> Iterator[Connection]:
             yield connection
         finally:
             connection.execute(
-                text("SELECT pg_advisory_unlock(:space, hashtext(:name))"), lock
+                sa.text("SELECT pg_advisory_unlock(:space, hashtext(:name))"), lock
             )
 
 
@@ -269,13 +256,13 @@ _FOUND = select(
     _group.c.name,
     _group.c.master,
     _group.c.master_id,
-    cast(_group.c.position, Text).label("position"),
+    sa.cast(_group.c.position, Text).label("position"),
     _group.c.incarnation,
     _group.c.last_error,
     columns.draws_from(_group.c.master).label("numbered"),
-    exists().where(route.c.destination == _group.c.master).label("has_queues"),
-    exists(select(catalog.former_master)).label("has_left"),
-).where(_group.c.name == bindparam("its_group", type_=Text))
+    sa.exists().where(route.c.destination == _group.c.master).label("has_queues"),
+    sa.exists(select(catalog.former_master)).label("has_left"),
+).where(_group.c.name == sa.bindparam("its_group", type_=Text))
 _FIND = planned_once(_FOUND)
 _LOCK = planned_once(_FOUND.with_for_update(key_share=True))
 

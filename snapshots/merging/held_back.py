@@ -11,17 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    TableClause,
-    and_,
-    cast,
-    exists,
-    literal,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, TableClause, select
 
 from deferred.queues import refresh_coverage
 from sites.capture import position
@@ -64,7 +54,7 @@ def hold_locked(connection: Connection, changes: Work) -> int:
         base = changes.staged.table.sql()
         # Weaker: rows that refer to this one may be added meanwhile.
         missed = _not_locked(changes, base, of_kind, weaker=weaker)
-        held += work.hold(connection, changes, and_(of_kind, missed), LOCKED)
+        held += work.hold(connection, changes, sa.and_(of_kind, missed), LOCKED)
     return held + _hold_referred(connection, changes)
 
 
@@ -106,10 +96,10 @@ def _hold_referred(connection: Connection, changes: Work) -> int:
     ]
     if not moves:
         return 0
-    moving = and_(changes.table.c.kind == "U", or_(*moves))
-    there = exists().where(changes.staged.same_row(base), moving)
+    moving = sa.and_(changes.table.c.kind == "U", sa.or_(*moves))
+    there = sa.exists().where(changes.staged.same_row(base), moving)
     missed = _not_locked(changes, base, moving)
-    return work.hold(connection, changes, and_(there, missed), LOCKED)
+    return work.hold(connection, changes, sa.and_(there, missed), LOCKED)
 
 
 def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
@@ -126,7 +116,7 @@ def is_pending(changes: Work, window: Window) -> ColumnElement[bool]:
     rows = _pending(changes, window).subquery("pending")
     names = changes.member.snapshot.key_names
     pairs = zip(changes.keys, names, strict=True)
-    return exists().where(*(key == rows.c[name] for key, name in pairs))
+    return sa.exists().where(*(key == rows.c[name] for key, name in pairs))
 
 
 def covered_extras(extra: TableClause, window: Window) -> ColumnElement[bool]:
@@ -135,19 +125,19 @@ def covered_extras(extra: TableClause, window: Window) -> ColumnElement[bool]:
     A folded call is shown if the marker has reached it. A synchronous change is
     shown once its transaction at the master is over: the site commits before it.
     """
-    marker, here = window.marker, cast(literal(window.position), PgSnapshot())
-    answered = or_(
+    marker, here = window.marker, sa.cast(sa.literal(window.position), PgSnapshot())
+    answered = sa.or_(
         extra.c.batch_no.is_(None),
         extra.c.batch_no < marker.batch_no,
-        and_(
+        sa.and_(
             extra.c.batch_no == marker.batch_no,
             extra.c.order_no <= marker.order_no,
         ),
     )
-    shown = or_(
+    shown = sa.or_(
         extra.c.master_xid.is_(None), position.visible(extra.c.master_xid, here)
     )
-    return and_(answered, shown)
+    return sa.and_(answered, shown)
 
 
 def hold_unreferable(connection: Connection, group: Sequence[Work]) -> int:

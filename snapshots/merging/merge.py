@@ -11,20 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Text,
-    case,
-    cast,
-    delete,
-    func,
-    insert,
-    literal,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Text, func, select
 
 from deferred.options import RefreshOptions
 from deferred.queues import refresh_coverage, target_columns
@@ -100,7 +88,7 @@ def prepare(connection: Connection, group: RefreshGroup) -> None:
 def _work_memory() -> ColumnElement[str]:
     """As much as the site gives, but not less than we need."""
     given = func.pg_size_bytes(func.current_setting("work_mem"))
-    return cast(func.greatest(given, WORK_MEMORY) / 1024, Text) + "kB"
+    return sa.cast(func.greatest(given, WORK_MEMORY) / 1024, Text) + "kB"
 
 
 def merge(
@@ -120,7 +108,7 @@ def merge(
         MassDelete, MassLeave: more rows would go than the options allow.
         CannotMerge: the site refuses the rows, whatever is held back.
     """
-    connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
+    connection.execute(sa.text("SET CONSTRAINTS ALL DEFERRED"))
     unique_values.check_at_once(connection, [w.staged.table for w in group])
     for changes in group:
         mass_delete.refuse(connection, changes, window, options)
@@ -210,9 +198,11 @@ def clear(
         local_position: of the site, as the images were read.
     """
     extra = member.snapshot.extra()
-    seen = position.visible(extra.c.xid, cast(literal(local_position), PgSnapshot()))
+    seen = position.visible(
+        extra.c.xid, sa.cast(sa.literal(local_position), PgSnapshot())
+    )
     connection.execute(
-        delete(extra).where(seen, held_back.covered_extras(extra, window))
+        sa.delete(extra).where(seen, held_back.covered_extras(extra, window))
     )
 
 
@@ -304,15 +294,15 @@ def _keep_held(connection: Connection, changes: Work) -> None:
         f"{HELD}{BETWEEN}" + changes.table.c.by,
     )
     if changes.member.snapshot.leaving == Leaving.FREEZE:
-        reason = case((changes.table.c.leaves, frozen.REASON), else_=reason)
+        reason = sa.case((changes.table.c.leaves, frozen.REASON), else_=reason)
     rows = select(*changes.keys, reason).where(changes.table.c.held)
-    connection.execute(insert(extra).from_select([*names, "reason"], rows))
+    connection.execute(sa.insert(extra).from_select([*names, "reason"], rows))
 
 
 def _note(connection: Connection, member: Member, method: str) -> None:
     seen = member.schema_version
     connection.execute(
-        update(catalog.snapshot)
+        sa.update(catalog.snapshot)
         .where(
             catalog.snapshot.c.schema == member.snapshot.schema,
             catalog.snapshot.c.name == member.snapshot.name,

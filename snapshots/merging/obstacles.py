@@ -10,14 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    FromClause,
-    and_,
-    exists,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, FromClause, and_, exists, or_, select
 
 from sites.names import QualifiedName
 from sites.tables.table import Column, ForeignKey, Unique

@@ -15,13 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from psycopg import errors as pg
-from sqlalchemy import (
-    Connection,
-    exists,
-    func,
-    select,
-    text,
-)
+from sqlalchemy import Connection, exists, func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
