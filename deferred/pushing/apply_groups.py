@@ -17,7 +17,8 @@ from deferred.batches import groups, ledger, procedure_call
 from deferred.batches.batch import QueuedTransaction
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.sender import Sender
-from deferred.batches.shipping import Shipment, prepare_again, ship, ship_what_fits
+from deferred.batches.shipment import Shipment, prepare_again
+from deferred.batches.shipping import ship, ship_what_fits
 from deferred.errors import TransactionRefused
 from deferred.pushing.compiled import deliver_together
 from deferred.pushing.delivery import Delivered, deliver

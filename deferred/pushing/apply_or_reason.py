@@ -12,7 +12,7 @@ from deferred import sqlstate
 from deferred.batches import footprint, lost_rows
 from deferred.batches.footprint import Relation
 from deferred.batches.sender import Sender
-from deferred.batches.shipping import Shipment
+from deferred.batches.shipment import Shipment
 from deferred.errors import (
     GroupQuiet,
     PredecessorLost,

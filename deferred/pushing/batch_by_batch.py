@@ -17,7 +17,7 @@ from deferred.batches import cut, ledger, marker, relay
 from deferred.batches.batch import Batch
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.sender import Sender
-from deferred.batches.shipping import Shipment, ask, prepare_shipment, with_calls
+from deferred.batches.shipment import Shipment, ask, prepare_shipment, with_calls
 from deferred.errors import OtherSchemaVersion
 from deferred.pushing import apply_groups, streams
 from deferred.pushing.run import Run

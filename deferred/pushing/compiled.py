@@ -19,7 +19,8 @@ from deferred.batches import footprint, lost_rows, marker, work
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
 from deferred.batches.sender import Sender
-from deferred.batches.shipping import Shipment, ship
+from deferred.batches.shipment import Shipment
+from deferred.batches.shipping import ship
 from deferred.parked import decided_alone, error_queue
 from deferred.procedures.steps import Steps
 from deferred.pushing.delivery import Delivered, already_answered, made_by

@@ -14,7 +14,7 @@ from deferred.batches.batch import Batch, QueuedTransaction
 from deferred.batches.marker import Marker
 from deferred.batches.relay import of_groups
 from deferred.batches.sender import Sender
-from deferred.batches.shipping import Shipment
+from deferred.batches.shipment import Shipment
 from deferred.batches.unfit import complete
 from deferred.errors import (
     DestinationQuiet,

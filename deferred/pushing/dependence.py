@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, ColumnElement, Select, Subquery, func, select
 
 from deferred.batches import footprint
 from deferred.batches.batch import within
-from deferred.batches.shipping import Shipment
+from deferred.batches.shipment import Shipment
 from deferred.catalog import delivery
 from deferred.queues.queue import Queue
 from sites.tables.table import Table

@@ -19,7 +19,8 @@ from deferred.batches import marker
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
 from deferred.batches.sender import Sender
-from deferred.batches.shipping import Shipment, ship
+from deferred.batches.shipment import Shipment
+from deferred.batches.shipping import ship
 from deferred.pushing import compiled
 from deferred.pushing.commit_order import CommitOrder
 from deferred.pushing.compiled import Refused

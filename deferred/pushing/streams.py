@@ -18,7 +18,7 @@ from deferred.batches import marker
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
 from deferred.batches.sender import Sender
-from deferred.batches.shipping import Shipment, prepare_again
+from deferred.batches.shipment import Shipment, prepare_again
 from deferred.options import STREAM_CALLS
 from deferred.pushing import apply_groups, dependence
 from deferred.pushing.commit_order import CommitOrder

@@ -6,7 +6,7 @@ import deferred
 import masters
 from deferred.batches import marker
 from deferred.batches.cut import next_batch
-from deferred.batches.shipping import prepare_shipment
+from deferred.batches.shipment import prepare_shipment
 from deferred.pushing.dependence import last_shared
 from deferred.queues.queue import list_queues
 from masters.errors import CannotLogTable

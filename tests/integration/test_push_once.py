@@ -13,7 +13,7 @@ from deferred.batches import marker
 from deferred.batches.batch import queued_transactions
 from deferred.batches.cut import next_batch
 from deferred.batches.sender import Sender
-from deferred.batches.shipping import prepare_shipment
+from deferred.batches.shipment import prepare_shipment
 from deferred.errors import PositionMismatch
 from deferred.pushing import batch_by_batch
 from deferred.pushing.delivery import deliver

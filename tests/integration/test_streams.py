@@ -12,7 +12,7 @@ import deferred
 from deferred.batches import marker
 from deferred.batches.cut import next_batch
 from deferred.batches.pusher import Turn
-from deferred.batches.shipping import prepare_shipment
+from deferred.batches.shipment import prepare_shipment
 from deferred.parked.retry import RetryReport
 from deferred.pushing import batch_by_batch
 from deferred.pushing.dependence import last_shared

@@ -1,0 +1,194 @@
+"""A batch that is ready to be shipped: its queues, and work tables to fill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, select
+
+from deferred.batches import (
+    work,
+)
+from deferred.batches.batch import PART, Batch, placed
+from deferred.batches.marker import Marker
+from deferred.batches.relay import NO_GROUP, Relay, Terms
+from deferred.catalog import delivery
+from deferred.queues import target_columns
+from deferred.queues.queue import Queue
+from masters.rules import Comparison, ruled_columns, table_rules
+from sites import traces
+from sites.sessions.prepared import planned_once
+from sites.writing.staged import Staged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipment:
+    """All that is needed to ship a batch: two connections, queues and work tables."""
+
+    origin: Connection
+    target: Connection
+    batch: Batch
+    queues: Sequence[Queue]
+    #: the work table of each queue, in the same order
+    staged: Sequence[Staged]
+    #: which columns of each are compared, and so sent
+    comparisons: Sequence[Comparison]
+    #: by work table, the columns whose values the destination may round or cut, with
+    #: the types that they have here
+    narrower: Mapping[sa.TableClause, Mapping[str, str]] = field(default_factory=dict)
+    #: how replication groups want its transactions applied, and their part in that
+    terms: Terms = field(default_factory=Terms)
+    relay: Relay = NO_GROUP
+    #: the marker's `watch_version` when the batch was admitted
+    watch_version: int = 0
+    #: when parts of it were sent
+    sending: traces.Pieces = field(default_factory=traces.Pieces)
+
+    def watches(self, at: Marker) -> bool:
+        """Whether its transactions may have come already, by the marker of now.
+
+        The watch list may have grown since the batch was admitted.
+        """
+        if at.watch_version == self.watch_version:
+            return self.terms.may_hold_duplicates
+        return at.watch_version != 0
+
+    @property
+    def may_change_values(self) -> bool:
+        """Whether the destination may round or cut values."""
+        return bool(self.narrower)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """By id of a group, a master whose changes go this way; '' is this site."""
+        return {
+            str(queue.group_id): queue.sources[0]
+            for queue in self.queues
+            if queue.group_id is not None
+        }
+
+
+def with_calls(
+    origin: Connection, batch: Batch, queues: Sequence[Queue]
+) -> Sequence[Queue]:
+    """The queues that have calls in a batch: the others need no work tables.
+
+    Parameters:
+        queues: all that go to the batch's destination.
+    """
+    if len(queues) < 2:
+        return queues
+    wanted = _having_calls(tuple(queues))
+    found = {row.id for row in origin.execute(wanted, placed(batch, -1, batch.end))}
+    return [queue for queue in queues if queue.id in found]
+
+
+@lru_cache(maxsize=64)
+def _having_calls(queues: tuple[Queue, ...]) -> sa.CompoundSelect[Any]:
+    """The numbers of those queues that have calls in a part of a batch."""
+    each = []
+    for queue in queues:
+        calls = queue.sql()
+        there = (
+            sa.exists()
+            .where(calls.c.xid == delivery.c.xid, PART)
+            .where(queue.goes_there(delivery.c.xid))
+        )
+        each.append(select(sa.literal(queue.id).label("id")).where(there))
+    return planned_once(sa.union_all(*each))
+
+
+def ask(
+    target: Connection,
+    queues: Sequence[Queue],
+    relay: Relay = NO_GROUP,
+    sender: str = "",
+) -> sa.Row[Any]:
+    """Ask a destination what a batch has to be prepared for.
+
+    Parameters:
+        queues: those with calls in the batch.
+        relay: what replication groups ask besides; they may need the sender.
+    """
+    wanted = {**work.asked([queue.id for queue in queues]), "its_sender": sender}
+    return target.execute(_asking(relay.ADMITTING), wanted).one()
+
+
+@cache
+def _asking(also: tuple[ColumnElement[Any], ...]) -> sa.Select[Any]:
+    """Read the states of work tables, the version of the rules, and other columns."""
+    return planned_once(select(work.STATES, table_rules.LAST_VERSION, *also))
+
+
+def prepare_shipment(
+    origin: Connection,
+    target: Connection,
+    batch: Batch,
+    queues: Sequence[Queue],
+    seen: sa.Row[Any] | None = None,
+) -> Shipment:
+    """Prepare work tables for a batch. Creates them; commits nothing.
+
+    Parameters:
+        queues: those with calls in the batch.
+        seen: what the destination has answered to `ask` in this transaction, if it was
+            asked.
+
+    Raises:
+        UnknownTable, UnknownColumn: a master table, or a column of it, is gone.
+        TargetColumnsMoved: columns of a master table have exchanged names.
+        RulesMoved: rules name other columns than they were made for.
+    """
+    seen = seen or ask(target, queues)
+    states = work.states_in(seen.states)
+    staged = [
+        work.stage(
+            target,
+            q.id,
+            q.target,
+            q.columns,
+            q.identity_columns,
+            emptied=False,
+            state=states[q.id],
+        )
+        for q in queues
+    ]
+    for queue, one in zip(queues, staged, strict=True):
+        target_columns.refuse_moved(queue, one.table)
+    return Shipment(
+        origin=origin,
+        target=target,
+        batch=batch,
+        queues=queues,
+        staged=staged,
+        comparisons=[
+            ruled_columns.known(target, one, seen.version).comparison for one in staged
+        ],
+        narrower={
+            one.source: narrower
+            for queue, one in zip(queues, staged, strict=True)
+            if (
+                narrower := target_columns.narrower(
+                    queue.columns, queue.types, one.table
+                )
+            )
+        },
+    )
+
+
+def prepare_again(
+    shipment: Shipment, origin: Connection, target: Connection
+) -> Shipment:
+    """Prepare work tables for the same batch, on these connections."""
+    again = prepare_shipment(origin, target, shipment.batch, shipment.queues)
+    return replace(
+        again,
+        terms=shipment.terms,
+        relay=shipment.relay,
+        watch_version=shipment.watch_version,
+        sending=shipment.sending,
+    )
