@@ -20,12 +20,7 @@ from groups.change import (
     refuse_busy,
     refuse_parked,
 )
-from groups.errors import (
-    CannotReplicate,
-    GroupExists,
-    MasterExists,
-    NoSuchMaster,
-)
+from groups.errors import CannotReplicate, GroupExists, MasterExists, NoSuchMaster
 from groups.group import Group, Master, Status, TableAdded, TargetType, changed
 from groups.relay import ledger
 from groups.unfinished import finish

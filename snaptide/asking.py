@@ -18,13 +18,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sites import Site
 from sites.errors import SiteNotInitialised, SiteUnreachable, SnaptideError
 from sites.sessions import identity
-from snaptide.errors import (
-    DatabaseError,
-    NoBroker,
-    NotPermitted,
-    NotThere,
-    Unexpected,
-)
+from snaptide.errors import DatabaseError, NoBroker, NotPermitted, NotThere, Unexpected
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:

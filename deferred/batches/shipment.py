@@ -10,9 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, select
 
-from deferred.batches import (
-    work,
-)
+from deferred.batches import work
 from deferred.batches.batch import PART, Batch, placed
 from deferred.batches.marker import Marker
 from deferred.batches.relay import NO_GROUP, Relay, Terms

@@ -11,12 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import BigInteger, ColumnElement, Subquery, func, select
 
 from deferred.batches import batch as batches
-from deferred.batches import (
-    net_change,
-    procedure_call,
-    unfit,
-    work,
-)
+from deferred.batches import net_change, procedure_call, unfit, work
 from deferred.batches.batch import QueuedTransaction
 from deferred.batches.shipment import Shipment
 from deferred.catalog import delivery

@@ -16,10 +16,7 @@ from deferred.batches.relay import of_groups
 from deferred.batches.sender import Sender
 from deferred.batches.shipment import Shipment
 from deferred.batches.unfit import complete
-from deferred.errors import (
-    DestinationQuiet,
-    TransactionRefused,
-)
+from deferred.errors import DestinationQuiet, TransactionRefused
 from deferred.options import QUIET, ErrorAction
 from deferred.parked import decided_alone
 from deferred.parked.error_dependencies import DEPENDANT, HELD

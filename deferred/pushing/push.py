@@ -11,19 +11,11 @@ from typing import Unpack
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
-from deferred.batches import (
-    marker,
-    reconcile,
-    relay,
-)
+from deferred.batches import marker, reconcile, relay
 from deferred.batches.pusher import only_pusher
 from deferred.batches.sender import Sender
 from deferred.catalog import destination
-from deferred.errors import (
-    DestinationQuiet,
-    NoSuchDestination,
-    TooManyErrors,
-)
+from deferred.errors import DestinationQuiet, NoSuchDestination, TooManyErrors
 from deferred.options import ErrorAction, PushArguments, PushOptions
 from deferred.parked import error_queue, notification
 from deferred.pushing import noted, streams

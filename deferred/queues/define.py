@@ -9,10 +9,7 @@ from dataclasses import replace
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
-from deferred.catalog import (
-    destination,
-    route,
-)
+from deferred.catalog import destination, route
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
 from deferred.queues import captured, queue_function, views

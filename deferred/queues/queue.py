@@ -19,12 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, and_, cast, func, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
-from deferred.catalog import (
-    deferred_transaction,
-    delivery,
-    procedure_call,
-    route,
-)
+from deferred.catalog import deferred_transaction, delivery, procedure_call, route
 from deferred.catalog import queue as queue_catalog
 from sites import QualifiedName, names
 from sites.capture import position

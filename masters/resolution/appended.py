@@ -9,12 +9,7 @@ from typing import ClassVar, Self
 
 from masters.errors import InvalidParameter
 from masters.resolution.conflict import Conflict, Decision, Kind, Resolution, undecided
-from masters.resolution.method import (
-    check_names,
-    deciding_column,
-    null_side,
-    value_of,
-)
+from masters.resolution.method import check_names, deciding_column, null_side, value_of
 from masters.resolution.takes import Takes
 
 

@@ -9,12 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, and_, func, or_, select
 
-from masters.catalog import (
-    column_group,
-    comparison,
-    resolution_rule,
-    rules_version,
-)
+from masters.catalog import column_group, comparison, resolution_rule, rules_version
 from masters.resolution.conflict import Kind
 from masters.rules.rule import Rule
 from sites import QualifiedName

@@ -16,13 +16,7 @@ from snapshots.check.listed import Key, Row, Tally, values
 from snapshots.check.moments import Moments
 from snapshots.check.reader import AtOnce, Reader
 from snapshots.check.reasons import Explained
-from snapshots.check.report import (
-    Count,
-    Difference,
-    Kind,
-    Reason,
-    SnapshotCheck,
-)
+from snapshots.check.report import Count, Difference, Kind, Reason, SnapshotCheck
 from snapshots.differences import images
 from snapshots.differences.window import FAST, Member
 from snapshots.keys import Keys
