@@ -8,17 +8,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Unpack
 
-from sqlalchemy import Connection, select
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
+from deferred import sqlstate
 from deferred.batches import marker, reconcile, relay
-from deferred.batches.pusher import only_pusher
+from deferred.batches.pusher import RELEASED, Turn, only_pusher
 from deferred.batches.sender import Sender
 from deferred.catalog import destination
-from deferred.errors import DestinationQuiet, NoSuchDestination, TooManyErrors
+from deferred.errors import (
+    DestinationQuiet,
+    NoSuchDestination,
+    PushInterrupted,
+    TooManyErrors,
+)
 from deferred.options import ErrorAction, PushArguments, PushOptions
 from deferred.parked import error_queue, notification
-from deferred.pushing import noted, streams
+from deferred.pushing import streams
 from deferred.pushing.batch_by_batch import Ends, push_all
 from deferred.pushing.report import PushReport
 from deferred.pushing.run import Run
@@ -29,7 +36,7 @@ from sites.errors import SnaptideError
 from sites.progress import Progress
 from sites.sessions import contacts, identity, outdated
 from sites.sessions.peers import Look
-from sites.sessions.prepared import as_json
+from sites.sessions.prepared import as_json, planned_once
 from sites.sessions.site import autocommit
 from sites.words import counted, does
 
@@ -144,15 +151,13 @@ def _push_in_turn(
                     unqueued.refuse(origin, to.unqueued)
                 _push_with_plans_of_now(origin, site, here, name, run)
             except SnaptideError as error:
-                noted.note_failure(origin, name, error.message, run.transactions)
+                _note_failure(origin, name, error.message, run.transactions)
                 if isinstance(error, DestinationQuiet | TooManyErrors):
-                    noted.keep_quiet(origin, name, error)
+                    _keep_quiet(origin, name, error)
                 raise
             except DBAPIError as error:
-                raise noted.interrupted(
-                    origin, name, error, run.transactions
-                ) from error
-            noted.note_success(origin, turn, run.transactions)
+                raise _interrupted(origin, name, error, run.transactions) from error
+            _note_success(origin, turn, run.transactions)
             return name, True
 
 
@@ -252,4 +257,80 @@ _DESTINATIONS = as_json(
         unqueued.snapshots_of(destination.c.name).label("unqueued"),
     ),
     "destinations",
+)
+
+
+def _interrupted(
+    origin: Connection, name: str, error: DBAPIError, transactions: int
+) -> PushInterrupted:
+    """Note the system's error that stopped a push; returns ours, to raise.
+
+    Parameters:
+        transactions: how many it had brought.
+    """
+    reason = sqlstate.message(error)
+    _note_failure(origin, name, reason, transactions)
+    return PushInterrupted(
+        f"The push to {name} stopped: {reason}",
+        destination=name,
+        sqlstate=sqlstate.of(error),
+    )
+
+
+def _note_success(origin: Connection, turn: Turn, transactions: int) -> None:
+    """Note that a push ended well, and how many transactions it brought; end its turn.
+
+    The next push may begin a moment before the commit. If it comes to the destination's
+    row before, PostgreSQL has it begin that step again (40001).
+    """
+    values = {"pushed_to": turn.name, "brought": transactions}
+    with origin.begin():
+        if origin.scalar(_ENDED_WELL, values):
+            turn.held = False
+
+
+def _note_failure(
+    origin: Connection, name: str, reason: str, transactions: int
+) -> None:
+    """Note why a push failed, and pause the next ones as the budget has it.
+
+    Parameters:
+        transactions: how many it had brought.
+    """
+    if not origin.invalidated:
+        origin.rollback()
+        noted = _noting(
+            name,
+            last_error=reason,
+            last_error_at=func.now(),
+            delivered=destination.c.delivered + transactions,
+            **budget.pause(),
+        )
+        with origin.begin():
+            origin.execute(noted)
+
+
+def _keep_quiet(
+    origin: Connection, name: str, error: DestinationQuiet | TooManyErrors
+) -> None:
+    """Disable pushes to this destination, or to all, until an operator enables them."""
+    all_of_them = error.facts["action"] == ErrorAction.QUIET_SERVER
+    with origin.begin():
+        destination_state.disable(origin, error.message, None if all_of_them else name)
+
+
+def _noting(name: str | ColumnElement[str], **values: object) -> sa.Update:
+    return sa.update(destination).where(destination.c.name == name).values(values)
+
+
+_BROUGHT = sa.bindparam("brought", type_=sa.BigInteger)
+_ENDED_WELL = planned_once(
+    _noting(
+        sa.bindparam("pushed_to", type_=sa.Text),
+        last_push_at=func.now(),
+        last_txn_count=_BROUGHT,
+        delivered=destination.c.delivered + _BROUGHT,
+        last_error=None,
+        **budget.GOES_ON,
+    ).returning(RELEASED)
 )

@@ -8,14 +8,15 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Boolean, Connection, Row, Select, select
+from sqlalchemy import Boolean, Connection, Row, Select, func, select
 
 from masters.apply import alone, at_once, reached, unchecked
 from masters.apply.detect import ConflictContext, SourceTransaction
 from masters.apply.followers import Followers
-from masters.apply.newest import newest
 from masters.apply.settlement import Settlement
 from masters.errors import InvalidNetChange, TableAltered
+from masters.resolution.order import moment
+from masters.resolution.scope import Scope
 from masters.rules import ruled_columns, table_rules
 from masters.rules.table_rules import TableRules
 from sites import QualifiedName, faults
@@ -27,7 +28,7 @@ from sites.tables import instead
 from sites.words import counted, does
 from sites.writing import same_columns, triggered, write
 from sites.writing.row_by_row import write_rows
-from sites.writing.staged import Staged
+from sites.writing.staged import UPDATES, Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +232,7 @@ def _context(
         origin=unit.origin,
         master=unit.master,
         transaction_of=unit.transaction_of,
-        newest=newest(connection, unit.number, tables),
+        newest=_newest(connection, unit.number, tables),
     )
 
 
@@ -315,3 +316,44 @@ def _refuse_invalid(unit: ApplyUnit) -> None:
                 "another.",
                 table=str(staged.table.qualified),
             )
+
+
+def _newest(
+    connection: Connection, unit: int, tables: Sequence[tuple[Staged, TableRules]]
+) -> object:
+    """The newest value that a transaction wrote to columns that some rules name.
+
+    Informix's transaction scope compares it with each row in conflict, instead of the
+    timestamp of the row alone.
+
+    None if no rule asks. Timestamps with and without time zone cannot be compared: if
+    tables differ in that, the first one counts.
+    """
+    found: object = None
+    for staged, rules in tables:
+        for column in _scoped(staged, rules):
+            value = connection.scalar(
+                select(func.max(staged.new(column))).where(
+                    staged.source.c.unit == unit, staged.kind("I", *UPDATES, "R")
+                )
+            )
+            found = _later(found, value)
+    return found
+
+
+def _scoped(staged: Staged, rules: TableRules) -> list[str]:
+    named = {
+        str(rule.parameters.get("column"))
+        for rule in rules.rules
+        if rule.parameters.get("scope") == Scope.TRANSACTION
+    }
+    return [name for name in staged.columns if name in named]
+
+
+def _later(found: object, value: object) -> object:
+    if found is None or value is None:
+        return value if found is None else found
+    try:
+        return value if moment(value) > moment(found) else found
+    except TypeError:
+        return found

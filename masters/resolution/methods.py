@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 from masters.errors import MethodDoesNotFit, UnknownMethod
 from masters.resolution.appended import AppendSequence, AppendSiteName
-from masters.resolution.cascade import Cascade
 from masters.resolution.computed import Additive, Average
 from masters.resolution.conflict import Kind
 from masters.resolution.custom import Custom
@@ -19,12 +18,14 @@ from masters.resolution.extremes import (
     Maximum,
     Minimum,
 )
-from masters.resolution.informix_always import InformixAlways
-from masters.resolution.informix_delete_wins import InformixDeleteWins
-from masters.resolution.informix_ignore import InformixIgnore
-from masters.resolution.informix_timestamp import InformixTimestamp
+from masters.resolution.informix import (
+    InformixAlways,
+    InformixDeleteWins,
+    InformixIgnore,
+    InformixTimestamp,
+)
 from masters.resolution.method import Method
-from masters.resolution.plain import Discard, Ignore, Overwrite, Restore
+from masters.resolution.plain import Cascade, Discard, Ignore, Overwrite, Restore
 from masters.resolution.priority_group import PriorityGroup
 from masters.resolution.site_priority import SitePriority
 

@@ -1,4 +1,4 @@
-"""Checks that a snapshot can hold each value of its master unchanged.
+"""Checks that a snapshot still fits its master table.
 
 If a type refuses a value (a text too long, a number out of range), the refresh says so.
 If a type rounds or cuts it, the site would silently hold another value.
@@ -6,10 +6,11 @@ If a type rounds or cuts it, the site would silently hold another value.
 
 from __future__ import annotations
 
+from masters.group_schema import SchemaVersion
 from sites.tables import lossy
 from sites.tables.table import Table
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import ColumnChanged
+from snapshots.errors import ColumnChanged, MasterBehind
 
 
 def refuse_lossy(snapshot: Snapshot, table: Table, base: Table) -> None:
@@ -27,6 +28,47 @@ def refuse_lossy(snapshot: Snapshot, table: Table, base: Table) -> None:
             raise ColumnChanged(
                 f"{snapshot.master}.{name} is {there.type} at the master, but "
                 f"{here.type} in {snapshot.key}.",
+                snapshot=snapshot.key,
+                column=name,
+            )
+
+
+def refuse_other_version(
+    snapshot: Snapshot,
+    table: Table,
+    base: Table,
+    master: str,
+    version: SchemaVersion | None,
+) -> None:
+    """Make sure that a master table of another schema version still fits a snapshot.
+
+    Added columns do not matter. In another group than before, a table may have any
+    shape, and its versions cannot be compared with those of the former group.
+
+    Parameters:
+        table, base: the master table, and the snapshot's own.
+        version: the version of the group's schema at the master.
+
+    Raises:
+        MasterBehind: the version is older than what the snapshot has seen.
+        ColumnChanged: a column that is carried has another type.
+    """
+    known = snapshot.seen
+    if known is None or version is None or version == known:
+        return
+    if version.group_id == known.group_id and version.version < known.version:
+        raise MasterBehind(
+            f"{master} is behind: {snapshot.master} has schema version "
+            f"{version.version} there, but {snapshot.key} already has {known.version}.",
+            snapshot=snapshot.key,
+            behind=master,
+        )
+    for name in snapshot.columns:
+        there, here = table.column(name).type, base.column(name).type
+        if there != here:
+            raise ColumnChanged(
+                f"{snapshot.master}.{name} is {there} at {master} since schema "
+                f"version {version.version}, but {here} in {snapshot.key}.",
                 snapshot=snapshot.key,
                 column=name,
             )

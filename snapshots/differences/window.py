@@ -32,7 +32,7 @@ from sites.sessions import identity
 from sites.sessions.identity import Identity
 from sites.tables.table import Table, describe
 from sites.transfer.types import NativeType
-from snapshots.definitions import fitting, functions, parents, rewrites, shared
+from snapshots.definitions import fitting, functions, parents, rewrites
 from snapshots.definitions.parents import Parent
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot, carried, key_types
@@ -307,7 +307,7 @@ def _member(
     for one in (table, base):
         _refuse_altered(one, snapshot)
     rewrites.refuse_displaced(snapshot, base)
-    shared.refuse_other(snapshot, table, base, group.master, schema_version)
+    fitting.refuse_other_version(snapshot, table, base, group.master, schema_version)
     fitting.refuse_lossy(snapshot, table, base)
     rewrites.refuse_generated_otherwise(snapshot, table, base)
     parts = ranges.leaves(master, snapshot.master)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sites.extras import require
-from snaptide.demo import console, farewell, place, story
+from snaptide.demo import farewell, place, story
 from snaptide.demo.screen import Screen
 from snaptide.demo.world import World
 from snaptide.interrupt import interruptible
@@ -42,7 +42,7 @@ def run(*, keep: bool = False, folder: Path | None = None) -> int:
         world = World(home, screen)
         try:
             _tell(world, interrupted)
-            address = console.start(world) if keep else ""
+            address = farewell.start_console(world) if keep else ""
         except KeyboardInterrupt:
             world.stop()
             screen.say(f"Interrupted; everything is stopped. Logs: {home}")

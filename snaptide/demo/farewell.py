@@ -1,18 +1,27 @@
-"""Commands that a user can try while the demo is left running."""
+"""What a user can try while the demo is left running: commands, and the console."""
 
 from __future__ import annotations
 
+import secrets
 import shlex
+import subprocess
 import sys
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 from snaptide import VARIABLE
-from snaptide.demo import console
 from snaptide.demo.world import World
 from snaptide.embedded.account import server_account
 from snaptide.embedded.binaries import postgres_binaries
-from snaptide.embedded.ports import HOST
+from snaptide.embedded.ports import HOST, kept_port
 from snaptide.embedded.postgres import USER
+
+#: The console's user.
+_CONSOLE_USER = "demo"
+
+#: So many seconds it may take to answer.
+_LIMIT = 60
 
 _TRY = """\
 export PATH={here}:"$PATH":{binaries}
@@ -53,11 +62,55 @@ def next_steps(world: World, address: str) -> str:
         user=USER,
         password=_quoted(server.folder / "password"),
         address=address,
-        console_user=console.USER,
-        console_password=console.password_file(world.folder),
+        console_user=_CONSOLE_USER,
+        console_password=_password_file(world.folder),
         folder=_quoted(world.folder),
     )
 
 
 def _quoted(path: Path) -> str:
     return shlex.quote(str(path))
+
+
+def _password_file(folder: Path) -> Path:
+    """The file with the user's password."""
+    return folder / "console-password"
+
+
+def start_console(world: World) -> str:
+    """Start the console, and return its address when it answers.
+
+    Raises:
+        DemoFailed: it does not answer in time.
+    """
+    listen = f"{HOST}:{kept_port(world.folder / 'console.port')}"
+    _make_user(world)
+    processes = world.processes
+    processes.start(processes.console("--listen", listen))
+    address = f"http://{listen}/"
+    processes.wait(
+        "the console answers", lambda: _answers(f"{address}healthz"), seconds=_LIMIT
+    )
+    return address
+
+
+def _make_user(world: World) -> None:
+    file, password = _password_file(world.folder), secrets.token_urlsafe()
+    file.touch(mode=0o600)
+    file.write_text(password)
+    words = ("-m", "snaptide", "--config", str(world.servers.config), "user", "set")
+    subprocess.run(
+        [sys.executable, *words, _CONSOLE_USER, "--role", "administrator"],
+        input=password,
+        text=True,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urlopen(address, timeout=5):
+            return True
+    except URLError:
+        return False

@@ -1,4 +1,4 @@
-"""Informix's conflict rule timestamp: the newer side wins."""
+"""Four methods after the conflict rules of Informix."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from masters.resolution.conflict import Conflict, Decision, Kind, Resolution, un
 from masters.resolution.method import check_names, chosen, deciding_column, value_of
 from masters.resolution.numbers import Number, numbered
 from masters.resolution.order import moment
+from masters.resolution.plain import Plain
 from masters.resolution.scope import Scope, lost
 from masters.resolution.takes import Takes
 
@@ -148,3 +149,99 @@ def _second(value: object) -> tuple[Any, ...]:
     if isinstance(value, datetime) and len(place) == 2:
         return place[0], place[1].replace(microsecond=0)
     return place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformixDeleteWins(InformixTimestamp):
+    """Informix, --conflict=deletewins: as timestamp, but a delete beats any update.
+
+    A delete is applied however new the master's row is. An update of a row that is
+    gone is undecided and never inserted (Informix writes it to a file for the
+    operator). Two updates, and an insert of a row that is there, are decided as by
+    informix_timestamp.
+
+    Parameters:
+        column: a date or timestamp column of the group or row, Informix's cdrtime.
+        servers: optional, names of sites and their numbers; the lower one wins.
+        server_column: optional, the column that holds the name of the site that
+            last changed the row, Informix's cdrserver; the master if not given.
+        scope: row if not given, or transaction.
+    """
+
+    name: ClassVar[str] = "informix_delete_wins"
+    #: an update never brings a row back, whenever it was deleted
+    asks_when_deleted: ClassVar[bool] = False
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        if conflict.kind is Kind.DELETE and conflict.current is None:
+            if conflict.new is None:
+                return Resolution(
+                    decision=Decision.IGNORE, reason="the row is already gone"
+                )
+            return undecided("the row is gone, and an update does not bring it back")
+        if conflict.kind is Kind.DELETE and conflict.new is None:
+            return Resolution(decision=Decision.SITE_WINS, reason="the delete wins")
+        return InformixTimestamp.__call__(self, conflict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformixIgnore:
+    """Informix, --conflict=ignore: a call is applied if it can be, and else dropped.
+
+    If the row is there, an update or delete is applied whatever the master changed, and
+    an insert is dropped. If the row is gone, an update or delete is dropped. Give the
+    rule to the primary key; Informix has none for another constraint.
+
+    Parameters:
+        scope: row if not given. With transaction, a call that would be dropped
+            rejects the whole transaction, which waits in the error queue.
+    """
+
+    name: ClassVar[str] = "informix_ignore"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    #: one version stays, and rows that refer to it stay, too
+    versions_of_one_row: ClassVar[bool] = True
+
+    scope: Scope
+
+    @classmethod
+    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
+        check_names(cls.name, parameters, optional=["scope"])
+        return cls(scope=chosen(cls.name, parameters, "scope", Scope.ROW))
+
+    def reads(self) -> frozenset[str]:
+        return frozenset()
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {}
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        if conflict.kind is Kind.UNIQUENESS:
+            return lost(conflict, self.scope, "the row is there")
+        if conflict.kind is Kind.DELETE and conflict.current is None:
+            return lost(conflict, self.scope, "the row is gone")
+        return Resolution(decision=Decision.SITE_WINS, reason="the call can be applied")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformixAlways(Plain):
+    """Informix, --conflict=always: the master's row becomes equal to the site's.
+
+    An insert overwrites the row that is there, an update inserts the row that is gone,
+    a delete removes the row or finds it gone already. Update conflicts are decided as
+    by overwrite. Give the rule to the primary key; Informix has none for another
+    constraint.
+    """
+
+    name: ClassVar[str] = "informix_always"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    #: one version stays, and rows that refer to it stay, too
+    versions_of_one_row: ClassVar[bool] = True
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        gone = conflict.current is None and conflict.new is None
+        if conflict.kind is Kind.DELETE and gone:
+            return Resolution(
+                decision=Decision.IGNORE, reason="the row is already gone"
+            )
+        return Resolution(decision=Decision.SITE_WINS, reason="the site's row applies")
