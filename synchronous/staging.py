@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 
 from deferred.batches import work
 from deferred.queues import target_columns
-from deferred.queues.described import described
 from deferred.queues.queue import Queue
+from deferred.queues.target_columns import described
 from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
 from sites.tables import roles

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import OID
 from sqlalchemy.exc import DBAPIError
 
-from deferred.queues.described import described
+from deferred.queues.target_columns import described
 from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
 from sites.names import numbered

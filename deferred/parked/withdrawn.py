@@ -20,7 +20,6 @@ from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
 from deferred.errors import RetryFailed
 from deferred.parked import dependants, image
 from deferred.queues import on_behalf, refresh_coverage
-from deferred.queues.described import captured_columns
 from deferred.queues.queue import (
     Queue,
     changes_key,
@@ -28,6 +27,7 @@ from deferred.queues.queue import (
     find_queue,
     list_queues,
 )
+from deferred.queues.target_columns import captured_columns
 from masters.errors import UnknownColumn
 from sites import QualifiedName, names
 from sites.errors import UnknownTable

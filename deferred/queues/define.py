@@ -13,9 +13,9 @@ from deferred.catalog import destination, route
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
 from deferred.queues import captured, queue_function, views
-from deferred.queues.described import captured_columns, described
 from deferred.queues.queue import Queue, find_queue, list_queues, undelivered_calls
 from deferred.queues.queue_function import QueueCapture
+from deferred.queues.target_columns import captured_columns, described
 from masters.errors import UnknownColumn
 from masters.log.snapshot_log import ROWID
 from sites import QualifiedName, names

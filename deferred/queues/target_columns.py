@@ -3,7 +3,7 @@
 Calls name columns, and the destination can rename them: users of the site saw and
 changed the columns that had these names at the last refresh. Their numbers identify
 them, as long as the table is the same. The queue of a group's table stores no numbers:
-its names are those of the group.
+its names are those of the group. So the tables that calls change are described here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from deferred.catalog import queue as queue_catalog
 from deferred.errors import TargetColumnsMoved, ValueWouldChange
 from deferred.queues import refresh_coverage
 from deferred.queues.queue import Queue
+from masters.errors import UnknownColumn
+from sites import QualifiedName
 from sites.tables import locks, lossy
 from sites.tables.table import Table, describe
 from sites.writing.same_columns import others
@@ -159,3 +161,40 @@ def _waits(connection: Connection, queue: Queue) -> bool:
     return bool(connection.scalar(sa.select(waiting.exists()))) or locks.others_write(
         connection, [base.oid]
     )
+
+
+def described(
+    connection: Connection, target: QualifiedName, columns: Sequence[str]
+) -> Table:
+    """Describe a base or master table, and check that it has the carried columns.
+
+    Raises:
+        UnknownTable, UnknownColumn: the table, or one of its columns, is gone.
+    """
+    table = describe(connection, target)
+    _refuse_gone(table, [name for name in columns if name not in table.names])
+    return table
+
+
+def captured_columns(
+    connection: Connection, queue: Queue
+) -> tuple[Table, dict[str, str]]:
+    """A table whose changes are queued, and the current name of each queued column.
+
+    Raises:
+        UnknownTable, UnknownColumn: the table, or one of its columns, is gone.
+    """
+    table = describe(connection, queue.base)
+    called = {column.number: column.name for column in table.columns}
+    numbers = dict(zip(queue.columns, queue.column_numbers, strict=True))
+    _refuse_gone(table, [name for name, n in numbers.items() if n not in called])
+    return table, {name: called[number] for name, number in numbers.items()}
+
+
+def _refuse_gone(table: Table, gone: Sequence[str]) -> None:
+    if gone:
+        raise UnknownColumn(
+            f"Table {table.qualified} no longer has the column {', '.join(gone)}.",
+            table=str(table.qualified),
+            columns=gone,
+        )

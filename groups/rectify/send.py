@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, Text, and_, case, cast, func, select
 
 from deferred.queues import on_behalf
-from deferred.queues.described import captured_columns
 from deferred.queues.queue import Queue
+from deferred.queues.target_columns import captured_columns
 from groups import table_queue
 from groups.check.rows import Rows
 from sites import QualifiedName

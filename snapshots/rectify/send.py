@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, and_, case, cast, or_, select
 
 from deferred.queues import on_behalf, queue, refresh_coverage
-from deferred.queues.described import captured_columns
 from deferred.queues.queue import Queue
+from deferred.queues.target_columns import captured_columns
 from sites.names import numbered
 from sites.tables import ddl
 from sites.tables.ddl import NewColumn

@@ -47,7 +47,7 @@ class Commands(LoadedLater):
         ),
         "rules": Part(
             "Rules that find and settle conflicts.",
-            ["rules", "rules_compared", "rules_file"],
+            ["rules", "rules_file"],
         ),
         "destination": Part(
             "The queues of a site's destinations, and their budgets.", ["destination"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
@@ -15,6 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 import deferred
+from deferred.parked.error_dependencies import Edge
 from deferred.parked.error_queue import ErrorCall, ErrorProcedure, ErrorTransaction
 from sites import Site
 from snaptide.cli.arguments import SiteArgument, complete_site
@@ -23,7 +24,6 @@ from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
-from snaptide.cli.waiting import trees
 from snaptide.errors import BadArgument
 
 #: The number of calls of a transaction that `show` prints at once.
@@ -297,3 +297,38 @@ def _settled(call: ErrorCall, name: str) -> bool:
     if call.old is None or call.current is None:
         return call.old is call.current
     return call.old.get(name) == call.current.get(name)
+
+
+def trees(number: int, edges: Sequence[Edge]) -> Iterator[Tree]:
+    """Draw transactions to settle first at the top, with their dependants below.
+
+    A transaction that waits for several others stands below each of them, and its own
+    dependants below it only once.
+
+    Parameters:
+        number: the transaction that the user looks at; it is marked.
+    """
+    below: dict[int, list[int]] = {}
+    for edge in edges:
+        below.setdefault(edge.on, []).append(edge.waiting)
+    drawn: set[int] = set()
+    for top in sorted(below.keys() - {edge.waiting for edge in edges}):
+        yield _drawn(Tree(_name(top, number)), top, number, below, drawn)
+
+
+def _drawn(
+    tree: Tree, top: int, number: int, below: dict[int, list[int]], drawn: set[int]
+) -> Tree:
+    """Add the dependants of a transaction, to any depth, without recursion."""
+    open_ = [(tree, top)]
+    while open_:
+        parent, one = open_.pop()
+        if one in drawn:
+            continue
+        drawn.add(one)
+        open_ += [(parent.add(_name(w, number)), w) for w in below.get(one, ())]
+    return tree
+
+
+def _name(one: int, number: int) -> str:
+    return f"[bold]{one} (this one)[/bold]" if one == number else str(one)

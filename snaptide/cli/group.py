@@ -14,10 +14,9 @@ from groups.relay.holds import message
 from groups.show import MasterReport
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import ExitCode
-from snaptide.cli.log import Dropped
+from snaptide.cli.log import Dropped, with_triggers
 from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
-from snaptide.cli.triggers_shown import with_triggers
 from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument
 from snaptide.group_words import brought

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 from sqlalchemy import select
 
 import masters
@@ -16,7 +19,6 @@ from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
-from snaptide.cli.triggers_shown import with_triggers
 from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument, NotRegistered
 
@@ -169,3 +171,17 @@ def _forget(master: Site, owner: str, snapshot: str) -> None:
             )
         for site_id in found:
             registration.unregister(connection, site_id, [snapshot])
+
+
+_WRITTEN_TWICE = (
+    "These triggers also fire for changes of other sites: {}. If one of them writes "
+    "replicated rows, and has done so where the change was made, those rows are "
+    "written twice. Make it write them only if snaptide.comes_from() IS NULL."
+)
+
+
+def with_triggers(shown: RenderableType, names: Collection[str]) -> RenderableType:
+    """Add a warning about these triggers, if any, below the output."""
+    if not names:
+        return shown
+    return Group(shown, Text(_WRITTEN_TWICE.format(", ".join(names))))

@@ -8,6 +8,7 @@ import typer
 
 from masters import rules
 from masters.resolution import METHODS
+from masters.rules import comparison
 from snaptide.cli.arguments import SiteArgument, named_value
 from snaptide.cli.program import Program
 from snaptide.cli.rules_shown import changed, show_rules
@@ -34,6 +35,8 @@ Place = Annotated[
     int | None,
     typer.Option(min=1, help="The rule's place; default: the next free one."),
 ]
+Columns = Annotated[list[str] | None, typer.Argument(metavar="[COLUMN]...")]
+Operation = Annotated[str, typer.Option(help="update, delete or * for both.")]
 
 
 @app.command("list")
@@ -188,6 +191,51 @@ def remove_delete(
     """
     with changed(program, site):
         rules.drop_delete_resolution(site, table, sequence)
+
+
+@app.command()
+def compare(
+    program: Program,
+    site: SiteArgument,
+    table: TableName,
+    columns: Columns = None,
+    operation: Operation = "*",
+    off: Annotated[bool, typer.Option("--off", help="Do not compare them.")] = False,
+    row_version: Annotated[
+        str | None,
+        typer.Option(help="Compare only this column; '' compares all again."),
+    ] = None,
+) -> None:
+    """Choose which old values are compared to find conflicts.
+
+    Example: snaptide rules compare hq flights note --off
+    """
+    with changed(program, site):
+        if row_version is not None:
+            comparison.set_row_version(site, table, row_version or None)
+        if columns:
+            comparison.compare_old_values(
+                site, table, columns, operation=operation, compare=not off
+            )
+
+
+@app.command()
+def send(
+    program: Program,
+    site: SiteArgument,
+    table: TableName,
+    columns: Columns = None,
+    operation: Operation = "*",
+    off: Annotated[bool, typer.Option("--off", help="Do not send them.")] = False,
+) -> None:
+    """Choose which old values sites send; others cannot be compared.
+
+    Example: snaptide rules send hq flights photo --off
+    """
+    with changed(program, site):
+        comparison.send_old_values(
+            site, table, columns or [], operation=operation, send=not off
+        )
 
 
 def _given(parameters: list[str] | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rich.tree import Tree
 import groups
 import snapshots
 from sites import names
-from snaptide.cli import snapshot_held, snapshot_kept, snapshot_refreshes
+from snaptide.cli import snapshot_held, snapshot_kept
 from snaptide.cli.apply import create_like
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import ExitCode
@@ -27,7 +27,7 @@ from snaptide.errors import BadArgument
 
 app = Verbs()
 app.command("held")(snapshot_held.held)
-app.command("refreshes")(snapshot_refreshes.refreshes)
+app.command("refreshes")(snapshot_held.refreshes)
 app.command("kept")(snapshot_kept.kept)
 app.command("remove-kept")(snapshot_kept.remove_kept)
 

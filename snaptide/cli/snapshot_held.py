@@ -1,4 +1,4 @@
-"""`snaptide snapshot held`: rows that the next refresh of a group looks at again."""
+"""`snaptide snapshot held` and `refreshes`: what refreshes of a group left, and did."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import snapshots
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
+from snaptide.units import duration
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="A refresh group.")]
 
@@ -40,3 +41,40 @@ def held(
             table(["snapshot", "key", "held by", "more"], rows, title),
         ),
     )
+
+
+COLUMNS = ["ended", "outcome", "methods", "times", "took", "steps"]
+COLUMNS += ["inserted", "updated", "deleted", "held", "problem"]
+
+
+def refreshes(
+    program: Program,
+    site: SiteArgument,
+    group: GroupName,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 20,
+) -> None:
+    """List the last refreshes of a refresh group, the latest first.
+
+    A site keeps a hundred of a group. In a row, those that found nothing new, or
+    failed with the same error, are one.
+
+    Example: snaptide snapshot refreshes jfk airport
+    """
+    found = snapshots.list_refreshes(site, group, limit=limit)
+    rows = [
+        (
+            one.ended_at,
+            one.outcome,
+            one.methods,
+            one.refreshes,
+            duration(one.seconds),
+            {step: duration(seconds) for step, seconds in one.steps.items()},
+            one.inserted,
+            one.updated,
+            one.deleted,
+            one.held_back,
+            one.error,
+        )
+        for one in found
+    ]
+    show(program, found, lambda: table(COLUMNS, rows))

@@ -1,5 +1,8 @@
-"""Finds the wheel's PostgreSQL programs, or copies them where the account can reach."""
+"""Finds the wheel's PostgreSQL programs, or copies them to where the account can reach;
+and names the folders in which embedded servers keep their data.
+"""
 
+import os
 import shutil
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -7,7 +10,6 @@ from pathlib import Path
 from sites import extras
 from snaptide.embedded.account import Account
 from snaptide.embedded.errors import EmbeddedServerError
-from snaptide.embedded.folders import state_folder
 
 # Folder of each major version inside the wheel.
 _INSTALLS = {16: "pginstall", 18: "pginstall18"}
@@ -57,3 +59,15 @@ def _open_up(folder: Path) -> None:
     for path in (folder.parent, folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755)
+
+
+def state_folder(name: str) -> Path:
+    """Return the folder for an embedded server's data, by the system's conventions.
+
+    Root's servers run under another account, which cannot enter root's home, so
+    their folder is below /var/lib. This function does not create it.
+    """
+    if os.geteuid() == 0:
+        return Path("/var/lib/snaptide") / name
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "snaptide" / name

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from deferred.parked.error_dependencies import Edge
-from snaptide.cli.waiting import trees
+from snaptide.cli.errors import trees
 
 
 def drawn(number: int, *edges: tuple[int, int]) -> list[str]:
