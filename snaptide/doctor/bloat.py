@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select, text
 
 from deferred.catalog import delivery
 from sites.words import counted, does
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, warning
 
 #: Smaller tables, in bytes, are not worth a finding.
 LEAST = 64 * 1024 * 1024
@@ -57,13 +57,12 @@ def check(
     """
     for row in connection.execute(_SIZES, {"least": least}):
         if row.bytes > SHARE * float(row.width) * row.live + least:
-            yield Finding(
-                site=site,
-                severity=Severity.WARNING,
-                subject=row.name,
-                what=f"It takes {row.bytes / 1024**2:,.0f} MB for "
+            yield warning(
+                site,
+                row.name,
+                f"It takes {row.bytes / 1024**2:,.0f} MB for "
                 f"{counted(row.live, 'row')} ({counted(row.dead, 'dead row')}).",
-                todo=f"VACUUM {row.name}; make sure that no old transaction or "
+                f"VACUUM {row.name}; make sure that no old transaction or "
                 f"replication slot prevents it. VACUUM FULL {row.name} frees the "
                 "space, but blocks all sessions meanwhile.",
             )
@@ -73,12 +72,11 @@ def check(
 def _unpurged(connection: Connection, site: str, age: timedelta) -> Iterator[Finding]:
     old = select(func.count()).where(delivery.c.delivered_at < func.now() - age)
     if count := connection.scalar(old):
-        yield Finding(
-            site=site,
-            severity=Severity.WARNING,
-            subject="queue",
-            what=f"{counted(count, 'transaction', 'were')} delivered more than "
+        yield warning(
+            site,
+            "queue",
+            f"{counted(count, 'transaction', 'were')} delivered more than "
             f"{age.days} days ago and {does(count, 'have')} not been purged.",
-            todo=f"Refresh the site's groups, then run: snaptide purge {site}; to do "
+            f"Refresh the site's groups, then run: snaptide purge {site}; to do "
             f"this daily: snaptide schedule set {site} purge --every 1d",
         )

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from sites.capture import triggers
 from sites.names import QualifiedName
 from snaptide.doctor import guarded
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, error
 
 #: Each table that has such triggers, with all its partitions and inheritance children,
 #: and the triggers that call their function.
@@ -103,13 +103,12 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
     enabled = {row.tgname: row.enabled for row in connection.execute(_ORDER)}
     for name in _ORDER_TRIGGERS:
         if enabled.get(name) != triggers.ALWAYS:
-            yield Finding(
-                site=site,
-                severity=Severity.ERROR,
-                subject="snaptide.deferred_transaction",
-                what=f"Trigger {name} is missing or not always on: transactions get no "
+            yield error(
+                site,
+                "snaptide.deferred_transaction",
+                f"Trigger {name} is missing or not always on: transactions get no "
                 "order and are pushed late or never.",
-                todo=f"ALTER TABLE snaptide.deferred_transaction ENABLE ALWAYS TRIGGER "
+                f"ALTER TABLE snaptide.deferred_transaction ENABLE ALWAYS TRIGGER "
                 f"{name}",
             )
 
@@ -133,13 +132,11 @@ def _missing(site: str, recorded: _Recorded) -> Iterator[Finding]:
     if not gone:
         return
     what = "partition" if recorded.below else "table"
-    yield Finding(
-        site=site,
-        severity=Severity.ERROR,
-        subject=str(recorded.table),
-        what=f"The {what} lacks {', '.join(gone)}: {recorded.without}.",
-        todo="; ".join(_create(recorded, name) for name in gone)
-        + recorded.afterwards(site),
+    yield error(
+        site,
+        str(recorded.table),
+        f"The {what} lacks {', '.join(gone)}: {recorded.without}.",
+        "; ".join(_create(recorded, name) for name in gone) + recorded.afterwards(site),
     )
 
 
@@ -152,12 +149,11 @@ def _not_always(site: str, recorded: _Recorded) -> Iterator[Finding]:
             turn_on = triggers.enabling(
                 recorded.table, name, triggers.SUBSCRIBED if replica else ""
             )
-            yield Finding(
-                site=site,
-                severity=Severity.ERROR,
-                subject=str(recorded.table),
-                what=f"Trigger {name} is {state}: {recorded.without}.",
-                todo=turn_on.as_string() + recorded.afterwards(site),
+            yield error(
+                site,
+                str(recorded.table),
+                f"Trigger {name} is {state}: {recorded.without}.",
+                turn_on.as_string() + recorded.afterwards(site),
             )
 
 

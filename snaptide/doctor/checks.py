@@ -26,7 +26,7 @@ from snaptide.doctor import (
     stopped,
     written,
 )
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, Severity, fatal
 
 
 def check_site(site: Site, *, everyone: bool = True) -> list[Finding]:
@@ -83,10 +83,4 @@ def _examine(connection: Connection, site: Site) -> list[Finding]:
 
 
 def _failed(site: Site, error: SnaptideError) -> Finding:
-    return Finding(
-        site=site.name,
-        severity=Severity.FATAL,
-        subject=error.code,
-        what=error.message,
-        todo=error.hint,
-    )
+    return fatal(site.name, error.code, error.message, error.hint)

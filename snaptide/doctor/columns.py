@@ -17,7 +17,7 @@ from sites.errors import UnknownTable
 from sites.names import numbered
 from sites.tables.table import Column, Table, describe
 from sites.transfer.values import unsized
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, error
 
 #: The consequence of an altered column: of a snapshot log, and of a queue.
 _GOES_ON = "users can still write, but no refresh can follow their changes"
@@ -36,9 +36,9 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
     for log in logs:
         name = QualifiedName(log.table_schema, log.table_name)
         for what in _of_log(connection, name, log):
-            yield _finding(
+            yield error(
                 site,
-                name,
+                str(name),
                 what,
                 f"snaptide log drop {site} {name} --force, "
                 f"then snaptide log create {site} {name}, then refresh "
@@ -48,9 +48,9 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
     for queue in list_queues(connection):
         name = QualifiedName(queue.base_schema, queue.base_table)
         for what in _of_queue(connection, name, queue):
-            yield _finding(
+            yield error(
                 site,
-                name,
+                str(name),
                 what,
                 f"Give the column its old name (ALTER TABLE {name} RENAME), or push, "
                 f"then {_made_anew(connection, queue)}",
@@ -72,7 +72,7 @@ def _of_kind(
             "PARTITION, NO INHERIT), and create snapshots of each from its own master; "
             "or give the column a deterministic collation"
         )
-        yield _finding(site, name, f"{reason}.", todo)
+        yield error(site, str(name), f"{reason}.", todo)
 
 
 def _made_anew(connection: Connection, queue: Queue) -> str:
@@ -154,9 +154,3 @@ def _described(connection: Connection, name: QualifiedName) -> Table | None:
         return describe(connection, name)
     except UnknownTable:
         return None
-
-
-def _finding(site: str, name: QualifiedName, what: str, todo: str) -> Finding:
-    return Finding(
-        site=site, severity=Severity.ERROR, subject=str(name), what=what, todo=todo
-    )

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from sites.words import counted, does
 from snapshots.check import saved
 from snapshots.definitions import snapshot
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, error, info
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
@@ -20,12 +20,11 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
             continue
         found = last.get(one.key)
         if found is None:
-            yield Finding(
-                site=site,
-                severity=Severity.INFO,
-                subject=one.key,
-                what="It was never checked against its master, or no check was saved.",
-                todo=f"snaptide check {site} {one.key} --save",
+            yield info(
+                site,
+                one.key,
+                "It was never checked against its master, or no check was saved.",
+                f"snaptide check {site} {one.key} --save",
             )
         else:
             yield _checked(site, one.key, found)
@@ -36,18 +35,11 @@ def _checked(site: str, key: str, found: saved.LastCheck) -> Finding:
     ago = f"{hours / 24:,.0f} days" if hours >= 48 else f"{hours:,.1f} hours"
     last = f"The last saved check, {found.run}, was {ago} ago"
     if not found.unexplained:
-        return Finding(
-            site=site,
-            severity=Severity.INFO,
-            subject=key,
-            what=f"{last} and found no difference without a reason.",
-            todo="",
-        )
-    return Finding(
-        site=site,
-        severity=Severity.ERROR,
-        subject=key,
-        what=f"{last} and found {counted(found.unexplained, 'row')} that "
+        return info(site, key, f"{last} and found no difference without a reason.", "")
+    return error(
+        site,
+        key,
+        f"{last} and found {counted(found.unexplained, 'row')} that "
         f"{does(found.unexplained, 'differ')} without a reason.",
-        todo=f"snaptide check show {site} {found.run}",
+        f"snaptide check show {site} {found.run}",
     )

@@ -18,7 +18,7 @@ from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import ColumnChanged
 from snaptide.asking import asking
 from snaptide.doctor import asked
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, error, warning
 
 
 def check(connection: Connection, site: Site) -> Iterator[Finding]:
@@ -47,33 +47,30 @@ def _of_snapshot(
     here = type_definitions(connection, base, one.columns)
     there = type_definitions(home, table, one.columns)
     if gone := [name for name in one.columns if name not in table.names]:
-        yield Finding(
-            site=site,
-            severity=Severity.ERROR,
-            subject=one.key,
-            what=f"{one.master} no longer has the column {', '.join(gone)}: pushes and "
+        yield error(
+            site,
+            one.key,
+            f"{one.master} no longer has the column {', '.join(gone)}: pushes and "
             "refreshes stop.",
-            todo="Rename it back, or drop the snapshot and create it again.",
+            "Rename it back, or drop the snapshot and create it again.",
         )
     else:
         yield from _rewritten(connection, home, site, one, table)
         yield from _narrower(site, one, table, base)
     for what in differing(there, here):
-        yield Finding(
-            site=site,
-            severity=Severity.ERROR,
-            subject=one.key,
-            what=f"{what}: one side may refuse values of the other.",
-            todo="Alter it at one of the two until both are the same.",
+        yield error(
+            site,
+            one.key,
+            f"{what}: one side may refuse values of the other.",
+            "Alter it at one of the two until both are the same.",
         )
     for what in other_versions(there, here):
-        yield Finding(
-            site=site,
-            severity=Severity.WARNING,
-            subject=one.key,
-            what=f"{what}: the two may sort texts differently, and a condition may be "
+        yield warning(
+            site,
+            one.key,
+            f"{what}: the two may sort texts differently, and a condition may be "
             "true there and false here.",
-            todo="Install the same version of the collation library on both servers.",
+            "Install the same version of the collation library on both servers.",
         )
 
 
@@ -90,13 +87,12 @@ def _narrower(site: str, one: Snapshot, table: Table, base: Table) -> Iterator[F
         if one.updatable and not lossy.holds(there.recorded, here.recorded):
             ends.append("changes whose values it would round or cut are parked")
         if ends:
-            yield Finding(
-                site=site,
-                severity=Severity.ERROR,
-                subject=one.key,
-                what=f"{one.master}.{name} is {there.type} at the master, but "
+            yield error(
+                site,
+                one.key,
+                f"{one.master}.{name} is {there.type} at the master, but "
                 f"{here.type} here: {', and '.join(ends)}.",
-                todo=f"Give it the type {here.type} at the master; or push, drop the "
+                f"Give it the type {here.type} at the master; or push, drop the "
                 "snapshot and create it again.",
             )
 
@@ -109,23 +105,16 @@ def _rewritten(
         return
     try:
         refuse_generated_otherwise(one, table, describe(connection, one.base))
-    except ColumnChanged as error:
-        yield Finding(
-            site=site,
-            severity=Severity.ERROR,
-            subject=one.key,
-            what=f"{error.message} Refreshes stop.",
-            todo=error.hint,
-        )
+    except ColumnChanged as other:
+        yield error(site, one.key, f"{other.message} Refreshes stop.", other.hint)
     files = {oid: leaf.file for oid, leaf in leaves(home, one.master).items()}
     columns = {column.name: column.state for column in table.columns}
     reason = why_rewritten(one, columns, files)
     if reason is not None:
-        yield Finding(
-            site=site,
-            severity=Severity.WARNING,
-            subject=one.key,
-            what=f"DDL has changed {one.master} since the last refresh: {reason}. The "
+        yield warning(
+            site,
+            one.key,
+            f"DDL has changed {one.master} since the last refresh: {reason}. The "
             "next refresh compares all rows.",
-            todo=f"snaptide refresh {site} {one.refresh_group}",
+            f"snaptide refresh {site} {one.refresh_group}",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 
 class Severity(StrEnum):
@@ -31,8 +32,11 @@ class Finding:
     todo: str
 
 
-def warning(site: str, subject: str, what: str, todo: str) -> Finding:
-    """A finding about something that costs, grows or waits."""
-    return Finding(
-        site=site, severity=Severity.WARNING, subject=subject, what=what, todo=todo
-    )
+def _finding(
+    severity: Severity, site: str, subject: str, what: str, todo: str
+) -> Finding:
+    return Finding(site=site, severity=severity, subject=subject, what=what, todo=todo)
+
+
+#: A finding of each severity: of its site and subject, what is wrong, and what to do.
+fatal, error, warning, info = (partial(_finding, severity) for severity in Severity)

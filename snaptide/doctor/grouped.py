@@ -12,7 +12,7 @@ from groups import shape
 from groups.group import TargetType
 from sites.errors import UnknownTable
 from sites.tables.table import describe
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, error
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
@@ -29,12 +29,11 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
             with suppress(UnknownTable):
                 reason = shape.why_unfit(connection, describe(connection, one))
             if reason is not None:
-                yield Finding(
-                    site=site,
-                    severity=Severity.ERROR,
-                    subject=str(one),
-                    what=f"The table {reason}. Since it came to group {name}, changes "
+                yield error(
+                    site,
+                    str(one),
+                    f"The table {reason}. Since it came to group {name}, changes "
                     "of it may not have been made alike at all masters.",
-                    todo="Undo that, or take the table out of the group; then compare "
+                    "Undo that, or take the table out of the group; then compare "
                     f"its rows: snaptide group check {site} {name} {one}",
                 )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, text
 
 from sites import names
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, error, warning
 
 #: Each guarded table with all its partitions and inheritance children, where a trigger
 #: of its guard is missing or not always on.
@@ -78,26 +78,24 @@ def _open(connection: Connection, site: str) -> Iterator[Finding]:
             f" STATEMENT EXECUTE FUNCTION snaptide.{names.quoted(row.function)}(); "
         )
         state = {None: "missing", "D": "disabled"}.get(row.enabled, "not always on")
-        yield Finding(
-            site=site,
-            severity=Severity.ERROR,
-            subject=str(names.QualifiedName(row.schema, row.name)),
-            what=f"Trigger {row.trigger} is {state}: users can change rows that only "
+        yield error(
+            site,
+            str(names.QualifiedName(row.schema, row.name)),
+            f"Trigger {row.trigger} is {state}: users can change rows that only "
             "Snaptide may write, and no refresh or push sees it.",
-            todo=("" if row.enabled else create) + turn_on + f"; then {compare(site)}",
+            ("" if row.enabled else create) + turn_on + f"; then {compare(site)}",
         )
 
 
 def _acting(connection: Connection, site: str) -> Iterator[Finding]:
     for row in connection.execute(_ACTING):
         base = f"{names.quoted(row.schema)}.{names.quoted(row.base_table)}"
-        yield Finding(
-            site=site,
-            severity=Severity.WARNING,
-            subject=str(names.QualifiedName(row.schema, row.name)),
-            what=f"Foreign key {row.keys} of {base} changes rows of this read-only "
+        yield warning(
+            site,
+            str(names.QualifiedName(row.schema, row.name)),
+            f"Foreign key {row.keys} of {base} changes rows of this read-only "
             "snapshot when their parents go or change, and no fast refresh sees it.",
-            todo="Make it NO ACTION, or drop it; then run: snaptide refresh "
+            "Make it NO ACTION, or drop it; then run: snaptide refresh "
             f"{site} {names.QualifiedName(row.schema, row.name)} --method c",
         )
 

@@ -6,17 +6,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, error
 from snaptide_imports import hidden, what_to_do
 
 
 def check() -> Iterator[Finding]:
     """Findings about programs that are started in this folder."""
     for package, found in hidden([str(Path.cwd()), *sys.path]):
-        yield Finding(
-            site="here",
-            severity=Severity.ERROR,
-            subject=f"package {package}",
-            what=f"A program that is started here imports {found} instead.",
-            todo=what_to_do(package),
+        yield error(
+            "here",
+            f"package {package}",
+            f"A program that is started here imports {found} instead.",
+            what_to_do(package),
         )

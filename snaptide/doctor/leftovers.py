@@ -10,7 +10,7 @@ from masters.errors import RulesMoved
 from masters.rules import ruled_columns
 from masters.rules.table_rules import load, ruled
 from sites.tables.table import describe
-from snaptide.doctor.finding import Finding, Severity, warning
+from snaptide.doctor.finding import Finding, error, warning
 
 #: Unlogged tables of ours that no session has locked, while no work is recorded.
 _STAGES = text(
@@ -53,11 +53,10 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
         of_now = describe(connection, table)
         moved = ruled_columns.moved(connection, load(connection, table), of_now)
         for name, called in moved.items():
-            yield Finding(
-                site=site,
-                severity=Severity.ERROR,
-                subject=f"rules of {table}",
-                what=f"{ruled_columns.message(of_now, name, called)} Pushes of its "
+            yield error(
+                site,
+                f"rules of {table}",
+                f"{ruled_columns.message(of_now, name, called)} Pushes of its "
                 "changes stop.",
-                todo=RulesMoved.hint,
+                RulesMoved.hint,
             )

@@ -12,7 +12,7 @@ from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.tables import wide
 from sites.tables.table import describe
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, warning
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
@@ -20,13 +20,12 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
     # A queue with several destinations is one table.
     for queue in {one.snapshot: one for one in list_queues(connection)}.values():
         if _may_overflow(connection, queue):
-            yield Finding(
-                site=site,
-                severity=Severity.WARNING,
-                subject=queue.snapshot,
-                what="An older version created its queue: an UPDATE fails if the old "
+            yield warning(
+                site,
+                queue.snapshot,
+                "An older version created its queue: an UPDATE fails if the old "
                 "and the new row together fill more than a page.",
-                todo=f"Push, then drop snapshot {queue.snapshot} and create it again.",
+                f"Push, then drop snapshot {queue.snapshot} and create it again.",
             )
 
 

@@ -13,7 +13,7 @@ from sites.errors import SnaptideError
 from sites.sessions import contacts, identity
 from sites.sessions.identity import Identity
 from snaptide.asking import asking
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, fatal, warning
 
 #: Subjects of findings: a site that is older than others remember; calls that are
 #: purged or cannot be told apart; sites that cannot be asked.
@@ -42,12 +42,11 @@ def check(
                 yield from _between(connection, there, me, name)
         except SnaptideError as error:
             if name in known:
-                yield Finding(
-                    site=site.name,
-                    severity=Severity.WARNING,
-                    subject=AWAY,
-                    what=f"Site {name} could not be checked: {error.message}",
-                    todo=f"When it answers again: snaptide site check {site.name}",
+                yield warning(
+                    site.name,
+                    AWAY,
+                    f"Site {name} could not be checked: {error.message}",
+                    f"When it answers again: snaptide site check {site.name}",
                 )
 
 
@@ -78,10 +77,4 @@ def _between(
 
 
 def _fatal(site: str, subject: str, error: SnaptideError) -> Finding:
-    return Finding(
-        site=site,
-        severity=Severity.FATAL,
-        subject=subject,
-        what=error.message,
-        todo=error.hint.replace("NAME", site),
-    )
+    return fatal(site, subject, error.message, error.hint.replace("NAME", site))

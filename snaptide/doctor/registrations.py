@@ -14,7 +14,7 @@ from sites.errors import SnaptideError
 from sites.sessions import identity
 from snapshots import catalog as snapshots
 from snaptide.asking import asking
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, error, warning
 
 #: A snapshot that was not refreshed for so long is stale.
 STALE = timedelta(days=7)
@@ -51,13 +51,12 @@ def _stale(connection: Connection, site: str) -> Iterator[Finding]:
             if row.refreshed_at
             else "has never been refreshed"
         )
-        yield Finding(
-            site=site,
-            severity=Severity.WARNING,
-            subject=f"{row.site_name}:{row.snapshot}",
-            what=f"It {when}: purges leave the rows that the log of "
+        yield warning(
+            site,
+            f"{row.site_name}:{row.snapshot}",
+            f"It {when}: purges leave the rows that the log of "
             f"{QualifiedName(row.table_schema, row.table_name)} holds for it.",
-            todo=f"Refresh it at {row.site_name}, or run: snaptide log unregister "
+            f"Refresh it at {row.site_name}, or run: snaptide log unregister "
             f"{site} {row.site_name} {row.snapshot}",
         )
 
@@ -69,13 +68,12 @@ def _orphaned(connection: Connection, site: Site) -> Iterator[Finding]:
     for name in dict.fromkeys(row.site_name for row in rows):
         theirs = [row for row in rows if row.site_name == name]
         for row in _unknown_to(site, name, theirs):
-            yield Finding(
-                site=site.name,
-                severity=Severity.WARNING,
-                subject=f"{name}:{row.snapshot}",
-                what=f"It is registered here, but site {name} has no such snapshot: "
+            yield warning(
+                site.name,
+                f"{name}:{row.snapshot}",
+                f"It is registered here, but site {name} has no such snapshot: "
                 "the log keeps rows for it without need.",
-                todo=f"snaptide log unregister {site.name} {name} {row.snapshot}",
+                f"snaptide log unregister {site.name} {name} {row.snapshot}",
             )
 
 
@@ -109,14 +107,8 @@ def _missing_at(
     try:
         with asking(site.peer(master)) as home:
             logged, registered = _logged(home), _registered(home, me)
-    except SnaptideError as error:
-        yield Finding(
-            site=site.name,
-            severity=Severity.WARNING,
-            subject=f"master {master}",
-            what=error.message,
-            todo=error.hint,
-        )
+    except SnaptideError as away:
+        yield warning(site.name, f"master {master}", away.message, away.hint)
         return
     for row in rows:
         name = str(QualifiedName(row.schema, row.name))
@@ -135,13 +127,7 @@ def _missing_at(
             todo = f"Push its changes, then drop {name} and create it again."
         else:
             continue
-        yield Finding(
-            site=site.name,
-            severity=Severity.ERROR,
-            subject=name,
-            what=what,
-            todo=todo,
-        )
+        yield error(site.name, name, what, todo)
 
 
 def _logged(home: Connection) -> set[QualifiedName]:
@@ -158,12 +144,11 @@ def _untold(connection: Connection, site: str) -> Iterator[Finding]:
     """Findings about former masters that do not know yet that a snapshot left them."""
     left = snapshots.former_master
     for row in connection.execute(select(left).order_by("master", "snapshot")):
-        yield Finding(
-            site=site,
-            severity=Severity.WARNING,
-            subject=f"{row.master}:{row.snapshot}",
-            what=f"It has another master now, but {row.master} did not answer and "
+        yield warning(
+            site,
+            f"{row.master}:{row.snapshot}",
+            f"It has another master now, but {row.master} did not answer and "
             "still keeps its log for it.",
-            todo=f"A refresh tells {row.master} when it is back; or run: snaptide log "
+            f"A refresh tells {row.master} when it is back; or run: snaptide log "
             f"unregister {row.master} {site} {row.snapshot}",
         )

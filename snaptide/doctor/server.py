@@ -8,7 +8,7 @@ from sqlalchemy import Connection, text
 
 from sites.sessions import identity
 from snaptide import revisions
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, error, fatal, warning
 
 
 def check(connection: Connection, site: str) -> list[Finding]:
@@ -20,12 +20,11 @@ def check(connection: Connection, site: str) -> list[Finding]:
     revision, head = revisions.of_site(connection), revisions.head()
     if revision is None:
         return [
-            Finding(
-                site=site,
-                severity=Severity.FATAL,
-                subject="schema",
-                what="There is no schema snaptide.",
-                todo=f"snaptide site init {site}",
+            fatal(
+                site,
+                "schema",
+                "There is no schema snaptide.",
+                f"snaptide site init {site}",
             )
         ]
     if revision != head:
@@ -38,12 +37,11 @@ def check(connection: Connection, site: str) -> list[Finding]:
 
 
 def _not_at_head(site: str, revision: str, head: str) -> Finding:
-    return Finding(
-        site=site,
-        severity=Severity.FATAL,
-        subject="schema",
-        what=f"The schema is at {revision}, but this program needs {head}.",
-        todo="Install the newer Snaptide here."
+    return fatal(
+        site,
+        "schema",
+        f"The schema is at {revision}, but this program needs {head}.",
+        "Install the newer Snaptide here."
         if revisions.is_newer(revision)
         else f"snaptide site init {site}",
     )
@@ -52,23 +50,21 @@ def _not_at_head(site: str, revision: str, head: str) -> Finding:
 def _identity(connection: Connection, site: str) -> Iterator[Finding]:
     recorded = identity.read(connection).name
     if recorded != site:
-        yield Finding(
-            site=site,
-            severity=Severity.FATAL,
-            subject="identity",
-            what=f"This database says that it is site {recorded}.",
-            todo=f"Correct the url of [sites.{site}]. If it is a copy that you want to "
+        yield fatal(
+            site,
+            "identity",
+            f"This database says that it is site {recorded}.",
+            f"Correct the url of [sites.{site}]. If it is a copy that you want to "
             f"keep beside {recorded}, run: snaptide site check {site} --repair",
         )
         return
     for what, (before, now) in identity.differences(connection).items():
-        yield Finding(
-            site=site,
-            severity=Severity.FATAL,
-            subject="identity",
-            what=f"The {what.replace('_', ' ')} was {before} and is {now}: the "
+        yield fatal(
+            site,
+            "identity",
+            f"The {what.replace('_', ' ')} was {before} and is {now}: the "
             "database was restored, cloned, promoted or upgraded.",
-            todo="Make sure that no other database acts as this site, then run: "
+            "Make sure that no other database acts as this site, then run: "
             f"snaptide site check {site} --repair. Queued changes are kept.",
         )
 
@@ -87,13 +83,11 @@ def _role(connection: Connection, site: str) -> Iterator[Finding]:
         what = (
             "does not exist" if member is None else "is not granted to Snaptide's user"
         )
-        yield Finding(
-            site=site,
-            severity=Severity.ERROR,
-            subject="role snaptide_apply",
-            what=f"The role {what}: changes that Snaptide applies would be queued "
-            "again.",
-            todo=f"snaptide site init {site}, as a user who can create roles",
+        yield error(
+            site,
+            "role snaptide_apply",
+            f"The role {what}: changes that Snaptide applies would be queued again.",
+            f"snaptide site init {site}, as a user who can create roles",
         )
 
 
@@ -104,19 +98,16 @@ _MAY_MOVE_MARKERS = (
 
 def _settings(connection: Connection, site: str) -> Iterator[Finding]:
     if connection.scalar(text("SHOW max_prepared_transactions")) == "0":
-        yield Finding(
-            site=site,
-            severity=Severity.WARNING,
-            subject="max_prepared_transactions",
-            what="It is 0: this database cannot take part in synchronous propagation.",
-            todo="ALTER SYSTEM SET max_prepared_transactions = 64, then restart the "
-            "server.",
+        yield warning(
+            site,
+            "max_prepared_transactions",
+            "It is 0: this database cannot take part in synchronous propagation.",
+            "ALTER SYSTEM SET max_prepared_transactions = 64, then restart the server.",
         )
     if connection.scalar(text("SHOW fsync")) == "off":
-        yield Finding(
-            site=site,
-            severity=Severity.WARNING,
-            subject="fsync",
-            what="It is off: a crash of the machine may lose pushed changes.",
-            todo="ALTER SYSTEM SET fsync = on, then restart the server.",
+        yield warning(
+            site,
+            "fsync",
+            "It is off: a crash of the machine may lose pushed changes.",
+            "ALTER SYSTEM SET fsync = on, then restart the server.",
         )

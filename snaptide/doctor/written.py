@@ -12,7 +12,7 @@ from sites.names import QualifiedName, identifier, quoted
 from sites.tables import instead, subscribed
 from sites.tables.table import Table, describe
 from snapshots.definitions import snapshot
-from snaptide.doctor.finding import Finding, Severity
+from snaptide.doctor.finding import Finding, error
 from snaptide.doctor.guarded import compare
 
 
@@ -32,37 +32,33 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
 
 def _rule(site: str, table: Table, stops: str) -> Iterator[Finding]:
     if table.instead is not None:
-        yield Finding(
-            site=site,
-            severity=Severity.ERROR,
-            subject=str(table.qualified),
-            what=f"{instead.message(table.qualified, table.instead)}. {stops}",
-            todo=f"DROP RULE {quoted(table.instead)} ON "
+        yield error(
+            site,
+            str(table.qualified),
+            f"{instead.message(table.qualified, table.instead)}. {stops}",
+            f"DROP RULE {quoted(table.instead)} ON "
             f"{identifier(table.qualified).as_string()}, and make it a trigger",
         )
 
 
 def _of_base(connection: Connection, site: str, table: Table) -> Iterator[Finding]:
     if table.hides_rows:
-        yield Finding(
-            site=site,
-            severity=Severity.ERROR,
-            subject=str(table.qualified),
-            what="Row-level security hides its rows from Snaptide's user: refreshes "
-            "stop.",
-            todo="Connect as the owner of the table; or ALTER TABLE ... NO FORCE ROW "
+        yield error(
+            site,
+            str(table.qualified),
+            "Row-level security hides its rows from Snaptide's user: refreshes stop.",
+            "Connect as the owner of the table; or ALTER TABLE ... NO FORCE ROW "
             "LEVEL SECURITY; or ALTER ROLE USER BYPASSRLS",
         )
     sent = subscribed.to(connection, table)
     if sent:
-        yield Finding(
-            site=site,
-            severity=Severity.ERROR,
-            subject=str(table.qualified),
-            what=f"Subscription {', '.join(sent)} writes it by native replication, "
+        yield error(
+            site,
+            str(table.qualified),
+            f"Subscription {', '.join(sent)} writes it by native replication, "
             "which fires no trigger that queues or refuses changes: they are neither "
             "pushed nor reverted.",
-            todo="Take the table out of its publication, then ALTER SUBSCRIPTION "
+            "Take the table out of its publication, then ALTER SUBSCRIPTION "
             f"{sent[0]} REFRESH PUBLICATION; let it write the master table instead, "
             f"whose log records it; then {compare(site)}",
         )
