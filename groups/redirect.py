@@ -126,19 +126,15 @@ def known_there(
     Parameters:
         taken: a query for the destination: `duplicate_watch.taken`.
     """
-    table = sa.Table(
+    known = transport.copied(
+        there,
+        taken,
+        connection,
         "snaptide_taken",
-        sa.MetaData(),
-        sa.Column("transaction", sa.BigInteger, nullable=False),
-        sa.Column("made_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("target", sa.Text, nullable=False),
-        prefixes=["TEMPORARY"],
-        postgresql_on_commit="DROP",
+        transaction=sa.BigInteger,
+        made_at=sa.DateTime(timezone=True),
+        target=sa.Text,
     )
-    table.create(connection, checkfirst=False)
-    names = ("transaction", "made_at", "target")
-    known = sa.table(table.name, *(table.c[n]._copy() for n in names))
-    transport.copy(there, taken, connection, known, names)
     made = deferred_transaction.c
 
     def of(*targets: str) -> ColumnElement[bool]:

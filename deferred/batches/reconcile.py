@@ -297,21 +297,17 @@ def _take_ledger(
     origin: Connection, target: Connection, sender_id: uuid.UUID, at: Marker
 ) -> sa.TableClause:
     """Copy the answered transactions of the destination into a temporary table."""
-    known = sa.Table(
+    known = transport.copied(
+        target,
+        ledger.answered(sender_id, at),
+        origin,
         "snaptide_answered",
-        sa.MetaData(),
-        sa.Column("number", sa.BigInteger, nullable=False),
-        sa.Column("order_no", sa.BigInteger, nullable=False),
-        sa.Column("started", sa.DateTime(timezone=True), nullable=False),
-        prefixes=["TEMPORARY"],
-        postgresql_on_commit="DROP",
+        number=sa.BigInteger,
+        order_no=sa.BigInteger,
+        started=sa.DateTime(timezone=True),
     )
-    known.create(origin, checkfirst=False)
-    names = ("number", "order_no", "started")
-    table = sa.table(known.name, *(known.c[n]._copy() for n in names))
-    transport.copy(target, ledger.answered(sender_id, at), origin, table, names)
-    transport.analyze(origin, table)
-    return table
+    transport.analyze(origin, known)
+    return known
 
 
 def _settle(

@@ -68,19 +68,15 @@ def _leave_withdrawn(connection: Connection, original: Connection) -> None:
 
 
 def _take(connection: Connection, original: Connection) -> sa.TableClause:
-    names = ("order_no", "start_time")
-    table = sa.Table(
+    wanted = select(deferred_transaction.c.order_no, deferred_transaction.c.start_time)
+    return transport.copied(
+        original,
+        wanted,
+        connection,
         "snaptide_original",
-        sa.MetaData(),
-        *(deferred_transaction.c[name]._copy() for name in names),
-        prefixes=["TEMPORARY"],
-        postgresql_on_commit="DROP",
+        order_no=sa.BigInteger,
+        start_time=sa.DateTime(timezone=True),
     )
-    table.create(connection, checkfirst=False)
-    theirs = sa.table(table.name, *(table.c[name]._copy() for name in names))
-    wanted = select(*(deferred_transaction.c[name] for name in names))
-    transport.copy(original, wanted, connection, theirs, names)
-    return theirs
 
 
 def _begin_anew(connection: Connection) -> None:

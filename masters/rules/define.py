@@ -22,19 +22,6 @@ from sites import QualifiedName, Site, names
 from sites.sessions import identity
 from sites.tables.table import describe
 
-__all__ = [
-    "TableRules",
-    "add_delete_resolution",
-    "add_unique_resolution",
-    "add_update_resolution",
-    "drop_delete_resolution",
-    "drop_unique_resolution",
-    "drop_update_resolution",
-    "list_rules",
-    "load",
-    "set_column_group",
-]
-
 
 def set_column_group(
     site: Site, table: str, name: str, columns: Sequence[str]

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import cast
+from typing import Any, cast
 
 import psycopg
+import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy import Connection, Select, SelectBase, TableClause
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.types import TypeEngine
 
 from sites import faults
 from sites.progress import RowsDone
@@ -139,6 +141,37 @@ def rows(source: Connection, query: str) -> Iterator[tuple[str | None, ...]]:
         reader.copy(out) as found,
     ):
         yield from cast("Iterator[tuple[str | None, ...]]", found.rows())
+
+
+def copied(
+    source: Connection,
+    select: Select[tuple[object, ...]],
+    target: Connection,
+    name: str,
+    /,
+    **types: type[TypeEngine[Any]] | TypeEngine[Any],
+) -> TableClause:
+    """Copy the rows of a query into a temporary table, which the commit drops.
+
+    Parameters:
+        source, target: as for `copy`.
+        name: of the table.
+        **types: of its columns, in the query's order.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    made = sa.Table(
+        name,
+        sa.MetaData(),
+        *(sa.Column(column, kind) for column, kind in types.items()),
+        prefixes=["TEMPORARY"],
+        postgresql_on_commit="DROP",
+    )
+    made.create(target, checkfirst=False)
+    table = sa.table(name, *(sa.column(column, kind) for column, kind in types.items()))
+    copy(source, select, target, table, [*types])
+    return table
 
 
 def copy_rows(
