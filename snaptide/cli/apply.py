@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from sites.words import counted
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import console, show
 from snaptide.cli.plan import (
     Set,
@@ -104,8 +104,7 @@ def _end_of_like(done: Applied) -> Group:
 
 
 def _end_with(done: Applied) -> None:
-    if done.attention or done.left:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=done.attention or done.left)
 
 
 def said(done: Applied) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-import typer
 from rich.console import Group
 from rich.table import Table
 
 from snaptide.check_words import more_of, not_carried, said_of, values
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import cell, table
 from snaptide.units import duration
 
@@ -95,9 +94,6 @@ def end_with(report: CheckReport) -> None:
         typer.Exit: rows differ without a reason, or cannot be told, or a master is
             away.
     """
-    if report.unexplained:
-        raise typer.Exit(ExitCode.FAILED)
-    if report.away:
-        raise typer.Exit(ExitCode.UNREACHABLE)
-    if report.unproven:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(
+        failed=report.unexplained, unreachable=report.away, attention=report.unproven
+    )

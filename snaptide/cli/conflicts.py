@@ -16,7 +16,7 @@ from masters.analysis import convergence, records, replay, topology
 from masters.analysis.records import Resolved, RulesVersion
 from sites import names
 from snaptide.cli.arguments import SiteArgument, complete_site
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import cell, facts, show
 from snaptide.cli.output import table as table_of
 from snaptide.cli.program import Program
@@ -177,8 +177,7 @@ def check(
         for one in found
     ]
     show(program, found, lambda: table_of(columns, rows))
-    if any(one.severity is convergence.Severity.WARNING for one in found):
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=any(one.severity is convergence.Severity.WARNING for one in found))
 
 
 @app.command("replay")

@@ -9,7 +9,7 @@ import typer
 import deferred
 from deferred.queues.backlog import Backlog
 from snaptide.cli.arguments import SiteArgument, complete_site
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
@@ -34,8 +34,9 @@ def list_(program: Program, site: SiteArgument) -> None:
     """
     found = deferred.list_destinations(site)
     show(program, found, lambda: table(COLUMNS, map(_row, found)))
-    if any(state.state == "invalid" for one in found for state in one.states):
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(
+        attention=any(state.state == "invalid" for one in found for state in one.states)
+    )
 
 
 @app.command("budget")

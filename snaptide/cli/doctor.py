@@ -13,7 +13,7 @@ from rich.text import Text
 
 from snaptide import doctor as diagnosis
 from snaptide.cli.arguments import SiteNames
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.doctor import Finding, Severity, imports
@@ -73,7 +73,7 @@ def end_with(findings: Sequence[Finding]) -> None:
     Raises:
         typer.Exit: there are findings.
     """
-    if any(finding.subject == "SNP-002" for finding in findings):
-        raise typer.Exit(ExitCode.UNREACHABLE)
-    if any(finding.severity is not Severity.INFO for finding in findings):
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(
+        unreachable=any(finding.subject == "SNP-002" for finding in findings),
+        attention=any(finding.severity is not Severity.INFO for finding in findings),
+    )

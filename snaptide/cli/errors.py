@@ -20,7 +20,7 @@ from deferred.parked.error_queue import ErrorCall, ErrorProcedure, ErrorTransact
 from sites import Site
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.confirm import Yes, confirm
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
@@ -81,8 +81,7 @@ def list_(
     ]
     columns = ["id", "origin", "user", "parked", "reason", "what happened"]
     show(program, errors, lambda: table(columns, rows))
-    if errors:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=errors)
 
 
 @app.command("show")
@@ -159,8 +158,7 @@ def retry(
         columns.append("calls left out, still parked")
     rows = [[getattr(report, name) for name in names] for report in reports]
     show(program, reports, lambda: table(columns, rows))
-    if not all(report.applied for report in reports):
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=not all(report.applied for report in reports))
 
 
 @app.command()

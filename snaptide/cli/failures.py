@@ -34,6 +34,22 @@ class ExitCode(IntEnum):
     UNREACHABLE = 4
 
 
+def end_if(
+    *, failed: object = False, unreachable: object = False, attention: object = False
+) -> None:
+    """End the command with the code of the first of these that is true, if one is.
+
+    Raises:
+        typer.Exit.
+    """
+    if failed:
+        raise typer.Exit(ExitCode.FAILED)
+    if unreachable:
+        raise typer.Exit(ExitCode.UNREACHABLE)
+    if attention:
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
 def end(error: Exception, run: object) -> NoReturn:
     """End a run that met an error.
 

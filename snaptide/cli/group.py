@@ -13,7 +13,7 @@ from groups import Group, GroupReport, Status, TargetType
 from groups.relay.holds import message
 from groups.show import MasterReport
 from snaptide.cli.arguments import SiteArgument, complete_site
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.log import Dropped, with_triggers
 from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
@@ -87,8 +87,11 @@ def show_(program: Program, site: SiteArgument, group: GroupName) -> None:
     """
     report = groups.show_group(site, group)
     show(program, report, lambda: _masters(report))
-    if any(one.problem or one.quiet or one.different for one in report.masters):
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(
+        attention=any(
+            one.problem or one.quiet or one.different for one in report.masters
+        )
+    )
 
 
 @app.command()

@@ -14,7 +14,7 @@ from snaptide.check_words import images_of, more_of, said_of_masters, values
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.check import Columns, divided
 from snaptide.cli.check_shown import some_rows
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.group import GroupName, TableNames, app
 from snaptide.cli.output import cell, show, table
 from snaptide.cli.program import Program
@@ -63,12 +63,9 @@ def check(
             progress=progress,
         )
     show(program, report, lambda: _shown(report))
-    if report.unexplained:
-        raise typer.Exit(ExitCode.FAILED)
-    if report.away:
-        raise typer.Exit(ExitCode.UNREACHABLE)
-    if report.unproven:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(
+        failed=report.unexplained, unreachable=report.away, attention=report.unproven
+    )
 
 
 def _shown(report: GroupCheckReport) -> Group:

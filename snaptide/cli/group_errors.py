@@ -11,7 +11,7 @@ import groups
 from deferred.options import ErrorAction
 from sites import Site
 from snaptide.cli.arguments import SiteArgument
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.group import GroupName, MasterName, app, listed
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
@@ -101,8 +101,7 @@ def unquiet(
     rows = [(one.error_id, one.reason) for one in report.left]
     title = f"{group} at {report.master}: {report.applied} applied"
     show(program, report, lambda: table(["left", "why"], rows, title))
-    if report.left:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=report.left)
 
 
 def _set(program: Program, site: Site, group: str, master: str, *, quiet: bool) -> None:

@@ -10,7 +10,7 @@ import typer
 
 import groups
 from snaptide.cli.arguments import SiteArgument
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.group import GroupName, app, listed
 from snaptide.cli.output import facts, show
 from snaptide.cli.program import Program
@@ -34,8 +34,7 @@ def suspend(
     """
     report = groups.suspend(site, group, by=by or _login())
     show(program, report, lambda: facts(report))
-    if any(report.errors.values()):
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=any(report.errors.values()))
 
 
 @app.command()

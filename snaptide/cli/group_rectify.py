@@ -15,7 +15,7 @@ from snapshots.rectify.report import Missing
 from snaptide.check_words import differ_still, rectified, values
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.check_shown import some_rows
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.group import GroupName, TableNames, app
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
@@ -91,16 +91,13 @@ def rectify(
             progress=progress,
         )
     show(program, report, lambda: _shown(report))
-    _end_with(report)
-
-
-def _end_with(report: GroupRectifyReport) -> None:
-    if report.unexplained:
-        raise typer.Exit(ExitCode.FAILED)
-    if report.away:
-        raise typer.Exit(ExitCode.UNREACHABLE)
-    if report.waiting or report.unproven or (report.dry_run and report.to_mend):
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(
+        failed=report.unexplained,
+        unreachable=report.away,
+        attention=report.waiting
+        or report.unproven
+        or (report.dry_run and report.to_mend),
+    )
 
 
 def _shown(report: GroupRectifyReport) -> Group:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from snaptide.cli.arguments import SiteNames
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.health import Breach, Limits, breaches
@@ -53,16 +52,9 @@ def health(
     )
     found = breaches(status(program.chosen(sites), alone=True), limits)
     show(program, found, lambda: Group(*map(_line, found)))
-    _end_with(found)
+    end_if(unreachable=any(one.kind == "away" for one in found), attention=found)
 
 
 def _line(one: Breach) -> Text:
     where = " ".join(filter(None, (one.site, one.kind, one.subject)))
     return Text(f"{where}: {one.what}")
-
-
-def _end_with(found: Sequence[Breach]) -> None:
-    if any(one.kind == "away" for one in found):
-        raise typer.Exit(ExitCode.UNREACHABLE)
-    if found:
-        raise typer.Exit(ExitCode.ATTENTION)

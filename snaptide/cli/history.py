@@ -12,7 +12,7 @@ from rich.text import Text
 import deferred
 from deferred import History
 from snaptide.cli.arguments import complete_site
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import cell, show, table
 from snaptide.cli.program import Program
 from snaptide.row_words import key_of, row_of, values, what
@@ -44,8 +44,7 @@ def history(
     sites = program.directory.values()
     told = deferred.history(sites, name, key_of(key), master=master)
     show(program, told, lambda: _whole(told))
-    if told.away:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=told.away)
 
 
 def _whole(told: History) -> Group:

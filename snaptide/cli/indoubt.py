@@ -10,7 +10,7 @@ import typer
 import synchronous
 from sites import Site
 from snaptide.cli.arguments import SiteArgument
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
@@ -46,8 +46,7 @@ def list_(program: Program, site: SiteArgument) -> None:
     rows = [(d.gid, d.state, d.since, d.decision, d.heuristic) for d in found]
     columns = ["gid", "state", "since", "the deciding site says", "by hand"]
     show(program, found, lambda: table(columns, rows))
-    if found:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=found)
 
 
 @app.command()
@@ -60,8 +59,7 @@ def recover(program: Program, site: SiteArgument) -> None:
     """
     report = synchronous.recover(site)
     show(program, report, lambda: facts(report))
-    if report.left:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=report.left)
 
 
 @app.command()

@@ -16,7 +16,7 @@ from masters.catalog import registered_snapshot
 from masters.log import registration
 from sites import Site
 from snaptide.cli.arguments import SiteArgument
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
@@ -84,8 +84,7 @@ def _create_all(program: Program, site: Site, schema: str) -> None:
         {name for one in made if one.created for name in one.created.triggers}
     )
     show(program, made, lambda: with_triggers(table(["table", "log"], rows), triggers))
-    if any(one.refused for one in made):
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=any(one.refused for one in made))
 
 
 @app.command("list")

@@ -14,7 +14,7 @@ from rich.console import Group
 from rich.text import Text
 
 from snaptide.cli.arguments import SiteNames
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.cli.services import Format
@@ -68,10 +68,7 @@ def notify(
         _go_on(look, age_of(every).total_seconds(), as_json=form == "json")
     found = look()
     show(program, found, lambda: Group(*map(Text, [*_lines(found)])))
-    if found.away:
-        raise typer.Exit(ExitCode.UNREACHABLE)
-    if found.failed:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(unreachable=found.away, attention=found.failed)
 
 
 def _lines(found: Told) -> Iterator[str]:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
@@ -68,8 +68,7 @@ def plan(program: Program, file: SiteFileName, values: Set = None) -> None:
     """
     found = compare(program.directory, read(file, parameters(values)))
     show(program, shown_plan(found), lambda: _told(found))
-    if not found.settled:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=not found.settled)
 
 
 def parameters(given: Sequence[str] | None) -> dict[str, str]:

@@ -11,7 +11,7 @@ from deferred.options import PushOptions, PushSettings
 from deferred.queues.backlog import set_disabled
 from sites import Site
 from snaptide.cli.arguments import SiteArgument, complete_site
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.options import takes
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
@@ -64,8 +64,7 @@ def push(
     if reports or not pushes.errors:
         show(program, reports, lambda: table(COLUMNS, map(_row, reports)))
     pushes.raise_first()
-    if any(report.errors for report in reports):
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=any(report.errors for report in reports))
 
 
 def _switch(

@@ -16,7 +16,7 @@ from snapshots.rectify.report import Extra, Missing, Reference
 from snaptide.check_words import differ_still, rectified, values
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.check_shown import some_rows
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
@@ -133,7 +133,12 @@ def rectify(
     if plan is not None:
         _write(plan, report)
     show(program, report, lambda: _shown(report, plan))
-    _end_with(report)
+    end_if(
+        failed=report.unexplained,
+        attention=report.waiting
+        or report.unproven
+        or (report.dry_run and report.to_mend),
+    )
 
 
 def _divided(given: list[str]) -> tuple[int | None, list[str]]:
@@ -175,13 +180,6 @@ def _write(file: Path, report: RectifyReport) -> None:
 def key_values(text: str) -> list[str]:
     """The values of a key; one with a comma or a quote stands in double quotes."""
     return next(csv.reader([text], strict=True), [])
-
-
-def _end_with(report: RectifyReport) -> None:
-    if report.unexplained:
-        raise typer.Exit(ExitCode.FAILED)
-    if report.waiting or report.unproven or (report.dry_run and report.to_mend):
-        raise typer.Exit(ExitCode.ATTENTION)
 
 
 def _shown(report: RectifyReport, plan: Path | None) -> Group:

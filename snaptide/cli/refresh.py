@@ -11,7 +11,7 @@ from deferred.options import RefreshOptions
 from sites.words import counted
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.by_worker import refreshed
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.options import takes
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
@@ -56,8 +56,10 @@ def refresh(
     report = refreshed(program, site, what, options)
     show(program, report, lambda: _shown(report))
     parked = report.pushed is not None and report.pushed.errors
-    if parked or any(one.refused or one.withdrawn for one in report.snapshots):
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(
+        attention=parked
+        or any(one.refused or one.withdrawn for one in report.snapshots)
+    )
 
 
 def _shown(report: RefreshReport) -> Group:

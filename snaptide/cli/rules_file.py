@@ -13,7 +13,7 @@ from masters.errors import BadRulebook
 from masters.rules import rulebook
 from snaptide import toml
 from snaptide.cli.arguments import SiteArgument
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import cell, show
 from snaptide.cli.program import Program
 from snaptide.cli.rules import app
@@ -60,8 +60,7 @@ def diff(
     """
     changes = rulebook.diff(site, read_rules(file), keep_others=keep_others)
     show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
-    if changes:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=changes)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from rich.text import Text
 from sites.words import counted
 from snaptide.cli.apply import print_step
 from snaptide.cli.arguments import SiteArgument
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import show
 from snaptide.cli.plan import ShownStep, shown_steps
 from snaptide.cli.program import Program
@@ -58,8 +58,7 @@ def retire(
         on_step=None if program.json else print_step,
     )
     show(program, _shown(done), lambda: _told(done))
-    if done.lost or done.away:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=done.lost or done.away)
 
 
 def _shown(done: Retired) -> ShownRetired:

@@ -17,7 +17,7 @@ from sites import names
 from snaptide.cli import snapshot_held, snapshot_kept
 from snaptide.cli.apply import create_like
 from snaptide.cli.arguments import SiteArgument, complete_site
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.log import Dropped
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.plan import Set
@@ -276,8 +276,7 @@ def switch_master(
     """
     report = groups.switch_master(site, group, to=to)
     show(program, report, lambda: facts(report))
-    if not report.unregistered:
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(attention=not report.unregistered)
 
 
 @app.command()

@@ -17,7 +17,7 @@ from sites import Site
 from snaptide.cli.arguments import SiteNames
 from snaptide.cli.destination import standing
 from snaptide.cli.doctor import findings_table
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import cell, console, show, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
@@ -53,10 +53,10 @@ def status(
         return
     found = ask(chosen)
     show(program, found, lambda: screen(found))
-    if not all(one.reachable for one in found):
-        raise typer.Exit(ExitCode.UNREACHABLE)
-    if any(one.error or one.findings for one in found):
-        raise typer.Exit(ExitCode.ATTENTION)
+    end_if(
+        unreachable=not all(one.reachable for one in found),
+        attention=any(one.error or one.findings for one in found),
+    )
 
 
 def screen(found: list[SiteStatus]) -> RenderableType:

@@ -15,7 +15,7 @@ from rich.console import Group
 from sites.extras import require
 from snaptide.cli.arguments import SiteNames
 from snaptide.cli.confirm import Yes, confirm
-from snaptide.cli.failures import ExitCode
+from snaptide.cli.failures import end_if
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
@@ -145,8 +145,7 @@ def actions(
     for name, answer in answers.items():
         if answer.error is not None:
             typer.echo(f"{name}: {answer.error.message}", err=True)
-    if any(answer.error for answer in answers.values()):
-        raise typer.Exit(ExitCode.UNREACHABLE)
+    end_if(unreachable=any(answer.error for answer in answers.values()))
 
 
 def _listed(found: Part) -> Group:
