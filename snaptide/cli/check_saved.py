@@ -13,7 +13,7 @@ from snaptide.cli.arguments import Html, SiteArgument
 from snaptide.cli.check import app
 from snaptide.cli.check_shown import end_with, shown_check
 from snaptide.cli.confirm import Yes, confirm
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 from snaptide.units import duration
@@ -96,5 +96,4 @@ def delete(
     which = "all" if everything else f"{len(runs or ())}"
     confirm(f"Delete {which} saved checks of {site.name} for good?", yes=yes)
     gone = snapshots.delete_checks(site, None if everything else runs)
-    report = Deleted(site=site.name, deleted=gone)
-    show(program, report, lambda: facts(report))
+    show(program, Deleted(site=site.name, deleted=gone))

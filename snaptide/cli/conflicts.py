@@ -144,8 +144,7 @@ def purge(
     Example: snaptide conflicts purge hq --older-than 365
     """
     gone = records.purge_resolutions(site, timedelta(days=days))
-    report = Purged(site=site.name, purged=gone)
-    show(program, report, lambda: facts(report))
+    show(program, Purged(site=site.name, purged=gone))
 
 
 @app.command()

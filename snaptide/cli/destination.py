@@ -10,7 +10,7 @@ import deferred
 from deferred.queues.backlog import Backlog
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import end_if
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 from snaptide.limits import age_of, bytes_of
@@ -61,7 +61,7 @@ def budget_(
         age=None if age == _NO_LIMIT else age_of(age),
         size=None if size == _NO_LIMIT else bytes_of(size),
     )
-    show(program, changed, lambda: facts(changed))
+    show(program, changed)
 
 
 @app.command()
@@ -72,8 +72,7 @@ def validate(
 
     Example: snaptide destination validate jfk hq
     """
-    changed = deferred.validate_destination(site, destination)
-    show(program, changed, lambda: facts(changed))
+    show(program, deferred.validate_destination(site, destination))
 
 
 def standing(one: Backlog) -> str:

@@ -182,8 +182,7 @@ def delete(
         # Delete those that were counted, and none that arrive while the user thinks.
         chosen = _counted(site, chosen, origin, reason)
     count = deferred.delete_errors(site, chosen, origin=origin, reason=reason)
-    report = Deleted(site=site.name, deleted=count)
-    show(program, report, lambda: facts(report))
+    show(program, Deleted(site=site.name, deleted=count))
 
 
 def _counted(

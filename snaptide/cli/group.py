@@ -15,7 +15,7 @@ from groups.show import MasterReport
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import end_if
 from snaptide.cli.log import Dropped, with_triggers
-from snaptide.cli.output import cell, facts, show, table
+from snaptide.cli.output import cell, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument
@@ -171,7 +171,7 @@ def add_master(
         if same_rows or target_type is not TargetType.FULL_PEER:
             raise BadArgument("--copy needs a full peer, and excludes --same-rows.")
         report = groups.join_master(site, group, master, source=copy_from, via=via)
-        show(program, report, lambda: facts(report))
+        show(program, report)
         return
     changed = groups.add_master(
         site,
@@ -235,8 +235,7 @@ def leave(
 
     Example: snaptide group leave lax flights
     """
-    report = groups.leave_group(site, group, force=force)
-    show(program, report, lambda: facts(report))
+    show(program, groups.leave_group(site, group, force=force))
 
 
 @app.command()
@@ -248,8 +247,7 @@ def drop(
     Example: snaptide group drop hq flights
     """
     groups.drop_group(site, group, force=force)
-    report = Dropped(site=site.name, dropped=group)
-    show(program, report, lambda: facts(report))
+    show(program, Dropped(site=site.name, dropped=group))
 
 
 def listed(found: Sequence[Group]) -> Table:

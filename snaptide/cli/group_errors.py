@@ -13,7 +13,7 @@ from sites import Site
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
 from snaptide.cli.group import GroupName, MasterName, app, listed
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
@@ -72,7 +72,7 @@ def quiet(
     """
     if only_group:
         found = groups.quiet_group(site, group, master, why=why)
-        show(program, found, lambda: facts(found))
+        show(program, found)
         return
     if why:
         raise BadArgument("--why needs --only-group.")
@@ -106,5 +106,4 @@ def unquiet(
 
 def _set(program: Program, site: Site, group: str, master: str, *, quiet: bool) -> None:
     senders = groups.set_quiet(site, group, master, quiet=quiet)
-    report = Quiet(master=master, quiet=quiet, senders=senders)
-    show(program, report, lambda: facts(report))
+    show(program, Quiet(master=master, quiet=quiet, senders=senders))

@@ -12,7 +12,7 @@ import groups
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
 from snaptide.cli.group import GroupName, app, listed
-from snaptide.cli.output import facts, show
+from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
@@ -33,7 +33,7 @@ def suspend(
     Example: snaptide group suspend hq airline
     """
     report = groups.suspend(site, group, by=by or _login())
-    show(program, report, lambda: facts(report))
+    show(program, report)
     end_if(attention=any(report.errors.values()))
 
 

@@ -11,7 +11,7 @@ import synchronous
 from sites import Site
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 
@@ -58,7 +58,7 @@ def recover(program: Program, site: SiteArgument) -> None:
     Example: snaptide indoubt recover hq
     """
     report = synchronous.recover(site)
-    show(program, report, lambda: facts(report))
+    show(program, report)
     end_if(attention=report.left)
 
 
@@ -97,5 +97,4 @@ def forget(program: Program, site: SiteArgument, gid: GlobalId) -> None:
 
 
 def _ended(program: Program, site: Site, gid: str, done: str) -> None:
-    report = Ended(site=site.name, gid=gid, done=done)
-    show(program, report, lambda: facts(report))
+    show(program, Ended(site=site.name, gid=gid, done=done))

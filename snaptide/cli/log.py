@@ -120,8 +120,7 @@ def drop(
     Example: snaptide log drop hq flights
     """
     masters.drop_snapshot_log(site, table, force=force)
-    report = Dropped(site=site.name, dropped=table)
-    show(program, report, lambda: facts(report))
+    show(program, Dropped(site=site.name, dropped=table))
 
 
 @app.command()
@@ -155,8 +154,7 @@ def unregister(
     Example: snaptide log unregister hq jfk flights
     """
     _forget(site, owner, snapshot)
-    report = Dropped(site=site.name, dropped=f"{owner}:{snapshot}")
-    show(program, report, lambda: facts(report))
+    show(program, Dropped(site=site.name, dropped=f"{owner}:{snapshot}"))
 
 
 def _forget(master: Site, owner: str, snapshot: str) -> None:

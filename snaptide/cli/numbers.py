@@ -13,7 +13,7 @@ import masters
 import snapshots
 from sites import Site
 from snaptide.cli.arguments import SiteArgument, SiteNames
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 
@@ -59,8 +59,7 @@ def lease(
 
     Example: snaptide numbers lease jfk orders.id --numbers 100000
     """
-    report = snapshots.lease_numbers(site, column, numbers=numbers)
-    show(program, report, lambda: facts(report))
+    show(program, snapshots.lease_numbers(site, column, numbers=numbers))
 
 
 @app.command("return")
@@ -71,8 +70,7 @@ def return_(program: Program, site: SiteArgument, column: ColumnName) -> None:
 
     Example: snaptide numbers return jfk orders.id
     """
-    report = snapshots.return_numbers(site, column)
-    show(program, report, lambda: facts(report))
+    show(program, snapshots.return_numbers(site, column))
 
 
 def _of(site: Site) -> SiteNumbers:

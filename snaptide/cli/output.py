@@ -22,17 +22,21 @@ from snaptide.units import duration
 WIDTH = 200
 
 
-def show(program: Program, report: object, human: Callable[[], RenderableType]) -> None:
+def show(
+    program: Program,
+    report: object,
+    human: Callable[[], RenderableType] | None = None,
+) -> None:
     """Print a report.
 
     Parameters:
         report: a dataclass, or a list or mapping of them; `--json` prints it.
-        human: makes the output for people.
+        human: makes the output for people; by default `facts`, of a dataclass.
     """
     if program.json:
         sys.stdout.write(json.dumps(plain(report), ensure_ascii=False, indent=2) + "\n")
     else:
-        console().print(human())
+        console().print(facts(report) if human is None else human())
 
 
 def console() -> Console:

@@ -11,7 +11,7 @@ import deferred
 from deferred import AllowedProcedure
 from deferred.procedures import routines
 from snaptide.cli.arguments import SiteArgument
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 
@@ -47,8 +47,7 @@ def allow(program: Program, site: SiteArgument, name: ProcedureName) -> None:
 
     Example: snaptide procedure allow hq billing.close_month
     """
-    report = deferred.allow_procedure(site, name)
-    show(program, report, lambda: facts(report))
+    show(program, deferred.allow_procedure(site, name))
 
 
 @app.command()
@@ -58,8 +57,7 @@ def revoke(program: Program, site: SiteArgument, name: ProcedureName) -> None:
     Example: snaptide procedure revoke hq billing.close_month
     """
     was = deferred.revoke_procedure(site, name)
-    report = Revoked(name=name, was_allowed=was)
-    show(program, report, lambda: facts(report))
+    show(program, Revoked(name=name, was_allowed=was))
 
 
 @app.command("list")

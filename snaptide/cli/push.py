@@ -13,7 +13,7 @@ from sites import Site
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import end_if
 from snaptide.cli.options import takes
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
 from snaptide.cli.queued import hand_over
@@ -72,8 +72,7 @@ def _switch(
 ) -> None:
     if destination is None:
         raise BadArgument("Name the destination.")
-    changed = set_disabled(site, destination, disabled=not enabled)
-    show(program, changed, lambda: facts(changed))
+    show(program, set_disabled(site, destination, disabled=not enabled))
 
 
 def _row(report: deferred.PushReport) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snaptide.cli.output import facts, show
+from snaptide.cli.output import show
 from snaptide.cli.program import Program
 
 
@@ -36,5 +36,4 @@ def hand_over(
     app = application.celery_app(program.settings)
     known = program.site(site).name
     number = application.enqueue(app, name, known, subject, options=options)
-    report = Queued(task=task, site=known, subject=subject, id=number)
-    show(program, report, lambda: facts(report))
+    show(program, Queued(task=task, site=known, subject=subject, id=number))

@@ -12,7 +12,7 @@ from deferred import schedules
 from deferred.schedules import Schedule
 from sites import Site
 from snaptide.cli.arguments import SiteArgument, named_value
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.queued import Queued
 from snaptide.cli.verbs import Verbs
@@ -138,8 +138,7 @@ def run_(
 
     celery = application.celery_app(program.settings)
     number = scheduled.run_now(celery, site, kind, subject)
-    report = Queued(task=kind, site=site.name, subject=subject, id=number)
-    show(program, report, lambda: facts(report))
+    show(program, Queued(task=kind, site=site.name, subject=subject, id=number))
 
 
 def _switch(

@@ -122,8 +122,7 @@ def create(
         return
     if name is None or master is None or values:
         raise BadArgument("Give NAME and --master, or --like with --set.")
-    made = snapshots.create(site, name, master=master, **options)
-    show(program, made, lambda: facts(made))
+    show(program, snapshots.create(site, name, master=master, **options))
 
 
 @app.command("list")
@@ -252,7 +251,7 @@ def alter(
         name,
         synchronous=propagation is Propagation.SYNCHRONOUS,
     )
-    show(program, report, lambda: facts(report))
+    show(program, report)
 
 
 @app.command("switch-master")
@@ -275,7 +274,7 @@ def switch_master(
     Example: snaptide snapshot switch-master jfk airport --to lax
     """
     report = groups.switch_master(site, group, to=to)
-    show(program, report, lambda: facts(report))
+    show(program, report)
     end_if(attention=not report.unregistered)
 
 
@@ -297,8 +296,7 @@ def drop(
     Example: snaptide snapshot drop jfk flights
     """
     snapshots.drop(site, name, force=force)
-    report = Dropped(site=site.name, dropped=name)
-    show(program, report, lambda: facts(report))
+    show(program, Dropped(site=site.name, dropped=name))
 
 
 def _split(columns: str | None) -> list[str] | None:

@@ -10,7 +10,7 @@ import typer
 import snapshots
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.confirm import Yes, confirm
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
@@ -66,5 +66,4 @@ def remove_kept(
     which = "all" if everything else f"{len(numbers or ())}"
     confirm(f"Remove {which} kept rows of {name} at {site.name} for good?", yes=yes)
     gone = snapshots.remove_kept(site, name, None if everything else numbers)
-    report = Removed(site=site.name, snapshot=name, removed=gone)
-    show(program, report, lambda: facts(report))
+    show(program, Removed(site=site.name, snapshot=name, removed=gone))

@@ -16,7 +16,7 @@ from sites.extras import require
 from snaptide.cli.arguments import SiteNames
 from snaptide.cli.confirm import Yes, confirm
 from snaptide.cli.failures import end_if
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 from snaptide.cli.web import users_file
@@ -74,8 +74,7 @@ def set_(
     from snaptide.web.users import Role, set_user
 
     set_user(users_file(program, users), name, Role(role.value), _password())
-    report = Shown(name=name, role=role.value)
-    show(program, report, lambda: facts(report))
+    show(program, Shown(name=name, role=role.value))
 
 
 @app.command("list")
