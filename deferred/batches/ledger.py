@@ -28,8 +28,8 @@ from deferred.catalog import (
     push_batch,
     push_marker,
 )
-from sites import durable
 from sites.capture.position import STRETCH
+from sites.sessions import settings
 from sites.sessions.prepared import planned_once
 from sites.transfer.types import NativeType, PgSnapshot
 
@@ -100,7 +100,7 @@ def _noted() -> ReturningInsert[Any]:
             set_=values,
             where=columns.id != values["id"],
         )
-        .returning(durable.LATER)
+        .returning(settings.UNFLUSHED)
     )
 
 

@@ -25,7 +25,7 @@ from sqlalchemy import ColumnElement, Select, Subquery, Text, func, select
 
 from deferred.batches import procedure_call, succession, trails
 from deferred.queues.queue import Queue, changes_key
-from sites.sessions import memory
+from sites.sessions import settings
 from sites.writing.staged import MOVE
 
 #: Kinds of net change: 'M' is an update that changes the key; 'N' is nothing, with the
@@ -101,7 +101,7 @@ def _number(value: int | ColumnElement[int]) -> ColumnElement[int]:
 #: step with every other one.
 EXPECTING_MANY = (
     func.set_config("enable_nestloop", "off", True),
-    memory.raise_work_mem(),
+    settings.raise_work_mem(),
 )
 
 

@@ -22,7 +22,7 @@ from masters.rules.table_rules import TableRules
 from sites import QualifiedName, faults
 from sites.errors import RowCountMismatch
 from sites.progress import RowsDone
-from sites.sessions import memory
+from sites.sessions import settings
 from sites.sessions.prepared import planned_once
 from sites.tables import instead
 from sites.words import counted, does
@@ -96,8 +96,8 @@ def _begin(tables: tuple[QualifiedName, ...]) -> Select[*tuple[Any, ...]]:
     return planned_once(
         select(
             *triggered.BROUGHT,
-            memory.raise_work_mem(),
-            memory.lookups(),
+            settings.raise_work_mem(),
+            settings.lookups(),
             unchecked.oids(),
             table_rules.LAST_VERSION,
             _ANY_DEFERRABLE,

@@ -14,8 +14,9 @@ from typing import Any
 from sqlalchemy import Connection, Select, Text, and_, bindparam, func, select
 from sqlalchemy.dialects.postgresql import Insert, insert
 
-from sites import durable, faults
+from sites import faults
 from sites.catalog import peer
+from sites.sessions import settings
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Memory, Pair, read
 from sites.sessions.prepared import planned_once
@@ -216,7 +217,7 @@ def _finishing(given: tuple[str, ...], noted: tuple[str, ...]) -> Select[Any]:
     """
     done = _noting(given, noted).returning(peer.c.site_id).cte("noted")
     unlock = func.pg_advisory_unlock(*_CONTACT)
-    return planned_once(select(unlock, durable.LATER).select_from(done))
+    return planned_once(select(unlock, settings.UNFLUSHED).select_from(done))
 
 
 @contextmanager

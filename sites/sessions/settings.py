@@ -1,8 +1,11 @@
-"""What our sessions set when they begin."""
+"""What our sessions set: when they begin, and for a transaction of theirs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Double, Text, case, cast, func
 
 #: With these settings all our connections read and write text the same way, so that a
 #: value that is passed through as text arrives unchanged.
@@ -60,3 +63,32 @@ def libpq_options(settings: Mapping[str, str] = SETTINGS) -> str:
     """Settings as command-line options that a server takes at connection time."""
     escaped = ((name, value.replace(" ", r"\ ")) for name, value in settings.items())
     return " ".join(f"-c {name}={value}" for name, value in escaped)
+
+
+#: Has the transaction of the statement that returns it commit without a flush, which
+#: takes longer than the statements of a small one. PostgreSQL writes its log in one
+#: order: the next commit in the cluster that is flushed flushes this one, too. So use
+#: it if nothing outside the cluster learns of the commit before
+#: (docs/decisions/0015-flushes.md).
+UNFLUSHED = func.set_config("synchronous_commit", "off", True)
+
+#: With the default of 4 MB, a hundred thousand rows go to files; this is bounded, too.
+ENOUGH = "32MB"
+
+
+def raise_work_mem() -> ColumnElement[Any]:
+    """Raise work_mem to `ENOUGH` for the rest of the transaction, if it is lower."""
+    now = func.current_setting("work_mem")
+    less = func.pg_size_bytes(now) < func.pg_size_bytes(ENOUGH)
+    return func.set_config("work_mem", case((less, ENOUGH), else_=now), True)
+
+
+def lookups() -> ColumnElement[Any]:
+    """Let the planner prefer index lookups for the rest of the transaction.
+
+    The default cost of a random page is that of a spinning disk: with it, a query for a
+    twentieth of a table's rows reads the whole table, so that its time grows with the
+    table.
+    """
+    cost = cast(func.current_setting("random_page_cost"), Double)
+    return func.set_config("random_page_cost", cast(func.least(cost, 1.1), Text), True)

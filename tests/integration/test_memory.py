@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select, text
 
 from sites import Directory
-from sites.sessions import memory
+from sites.sessions import settings
 
 
 @pytest.mark.parametrize(("before", "after"), [("4", "1.1"), ("0.5", "0.5")])
@@ -17,7 +17,7 @@ def test_a_page_costs_no_more_than_on_a_fast_disk(
         with connection.begin():
             connection.execute(text(f"SET random_page_cost = {before}"))
         with connection.begin():
-            connection.execute(select(memory.lookups()))
+            connection.execute(select(settings.lookups()))
             assert connection.scalar(text("SHOW random_page_cost")) == after
         # What is not ours is planned as ever.
         assert connection.scalar(text("SHOW random_page_cost")) == before
