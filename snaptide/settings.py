@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from deferred.options import PushSettings
 from sites import Directory
 from sites.configured import Configuration, configure
-from snaptide import VARIABLE, environment, settings_file
+from snaptide import VARIABLE, settings_file
 from snaptide.errors import SettingsNotFound
 from snaptide.sections import (
     BrokerSettings,
@@ -71,7 +71,7 @@ class Settings(BaseModel):
             SettingsNotFound, BadSettings, UnsetVariable.
         """
         file = find(path)
-        values = environment.over(settings_file.read(file), cls)
+        values = settings_file.with_environment(settings_file.read(file), cls)
         try:
             loaded = cls(**values)
         except ValidationError as error:

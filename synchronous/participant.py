@@ -28,14 +28,7 @@ from sites.errors import SiteUnreachable
 from sites.sessions import outdated
 from sites.transfer import transport
 from sites.writing.triggered import USERS_SEARCH_PATH
-from synchronous import (
-    dependence,
-    kept_connections,
-    master_connection,
-    pending,
-    printing,
-    staging,
-)
+from synchronous import kept_connections, master_connection, pending, printing, staging
 from synchronous.exchange import command, done, exchange
 from synchronous.fast import Image, Statement
 from synchronous.kept_connections import KeptConnections
@@ -215,7 +208,7 @@ class Participant:
                 columns = net_change.columns_of(queue)
                 transport.copy(site, changes, connection, one.source, columns)
         unit = self._unit(staged, xid)
-        dependence.refuse(connection, self._site_id(), unit, self.master.name)
+        staging.refuse_dependent(connection, self._site_id(), unit, self.master.name)
         outcome = apply(connection, unit)
         unresolved = [
             one

@@ -9,14 +9,19 @@ an advisory lock on its name, so that a purge may drop unused ones.
 from __future__ import annotations
 
 import hashlib
+import uuid
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from deferred.batches import work
+from deferred.batches import footprint, lost_rows, work
+from deferred.errors import PredecessorLost, WaitsForError
+from deferred.parked import error_dependencies
+from deferred.procedures.steps import Steps
 from deferred.queues import target_columns
 from deferred.queues.queue import Queue
 from deferred.queues.target_columns import described
+from masters.apply import ApplyUnit
 from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
 from sites.tables import roles
@@ -82,3 +87,30 @@ def _create(master: Site, name: str, table: Table, queue: Queue) -> None:
                 prefixes=["UNLOGGED"],
             )
             roles.open_to(connection, QualifiedName(SCHEMA, name), roles.WORK)
+
+
+def refuse_dependent(
+    connection: Connection, site_id: uuid.UUID, unit: ApplyUnit, master: str
+) -> None:
+    """Refuse staged changes that start from, or refer to, rows of a parked call.
+
+    A push would park them behind it; here their application can wait.
+
+    Raises:
+        WaitsForError, PredecessorLost.
+    """
+    if not lost_rows.any_parked(connection, site_id):
+        return
+    steps = Steps(units=[unit])
+    found = footprint.relations(connection, site_id, steps.changed, steps.rows)
+    relations = [one for one in found.values() if one.certain]
+    if any(one.lost for one in relations):
+        raise PredecessorLost(f"{error_dependencies.LOST} At {master}.", master=master)
+    if relations:
+        waits_for = sorted({n for one in relations for n in one.error_ids})
+        numbers = ", ".join(map(str, waits_for))
+        raise WaitsForError(
+            f"The change depends on error transaction {numbers} at {master}.",
+            waits_for=waits_for,
+            master=master,
+        )

@@ -8,21 +8,20 @@ from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, ColumnElement, Subquery, func, select
+from sqlalchemy import BigInteger, ColumnElement, Select, Subquery, func, select
 
 from deferred.batches import batch as batches
 from deferred.batches import net_change, procedure_call, unfit, work
 from deferred.batches.batch import QueuedTransaction
 from deferred.batches.shipment import Shipment
 from deferred.catalog import delivery
-from deferred.queues import unsent
 from deferred.queues.queue import Queue
 from masters.rules import Comparison
 from sites.errors import ValueDoesNotFit
 from sites.progress import RowsDone
 from sites.sessions.prepared import planned_once
 from sites.transfer import transport
-from sites.writing.staged import Staged
+from sites.writing.staged import UPDATES, Staged
 
 #: The planner takes a new table for a small one; one with more rows is analysed.
 ANALYZED = 1000
@@ -206,7 +205,7 @@ def _query(
     """The query for a queue's net changes, of transactions or of their steps."""
     unit = _END if together else None
     changes = net_change.net_changes(queue, wanted(queue), unit, single=single)
-    text = transport.literal_text(unsent.without(changes, staged, comparison))
+    text = transport.literal_text(_without_unsent(changes, staged, comparison))
     # Another queue may have had this table's name before.
     return f"/* queue {queue.id} */ {text}"
 
@@ -275,3 +274,36 @@ def _fill(
     if rows > ANALYZED:
         transport.analyze(shipment.target, staged.source, _looked_at(staged))
     return rows
+
+
+def _without_unsent(
+    changes: Select[Any], staged: Staged, comparison: Comparison
+) -> Select[Any]:
+    """The net changes, with NULL for old values that are not to be sent.
+
+    (Oracle: SEND_OLD_VALUES.) Values that are not sent are not compared. An update
+    still has to say which columns it changed: an old value stays if the column was left
+    alone, since it equals the new one, and if the column was set to NULL.
+    """
+    if comparison.all_sent:
+        return changes
+    source = changes.subquery()
+    hidden = {
+        f"o{n}": _old(staged, source, n, name, comparison)
+        for n, name in enumerate(staged.columns, 1)
+        if name not in staged.identity
+    }
+    return select(*(hidden.get(c.name, c).label(c.name) for c in source.c))
+
+
+def _old(
+    staged: Staged, source: sa.FromClause, n: int, name: str, comparison: Comparison
+) -> ColumnElement[Any]:
+    old, new = source.c[f"o{n}"], source.c[f"n{n}"]
+    told = sa.or_(new.is_(None), staged.table.column(name).unchanged(old, new))
+    kinds = []
+    if name in comparison.not_sent_at_update:
+        kinds.append(sa.and_(source.c.kind.in_(UPDATES), ~told))
+    if name in comparison.not_sent_at_delete:
+        kinds.append(source.c.kind == "D")
+    return sa.case((sa.or_(*kinds), None), else_=old) if kinds else old

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import select
+from sqlalchemy import Connection, literal, select
 from tenacity import stop_after_attempt, stop_after_delay, wait_fixed
 from tenacity.stop import stop_base
 
@@ -32,8 +32,8 @@ from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences.window import Member
 from snapshots.errors import MassDelete, PositionMoved, RefreshRunning
-from snapshots.keys import Keys
-from snapshots.rectify import ask, found, send
+from snapshots.keys import Keys, as_rows, chunks
+from snapshots.rectify import found, send
 from snapshots.rectify.planning import GroupPlan, Intent
 from snapshots.rectify.report import SnapshotRectified, Take
 from snapshots.refreshing.refresh import refresh
@@ -107,7 +107,7 @@ def _refresh(site: Site, group: str, *, allow_mass_delete: bool) -> None:
 def _withdraw(site: Site, group: str) -> None:
     with site.transaction() as connection:
         for member in snapshot.members(connection, group):
-            ask.withdraw(connection, member)
+            _withdraw_asked(connection, member)
 
 
 def _in_order(site: Site, intents: Sequence[Intent]) -> list[Intent]:
@@ -185,7 +185,7 @@ def _write_one(
         return 0
     keys = some.keys(member)
     if one.take is Take.MASTER:
-        ask.ask(connection, member, keys)
+        _ask(connection, member, keys)
         return int(keys.num_rows)
     return send.send(connection, held, member, keys, number)
 
@@ -249,3 +249,29 @@ def _still(
 def _patiently(*errors: type[Exception]) -> Any:
     stop: stop_base = stop_after_delay(PATIENCE_SECONDS)
     return retry.on(*errors, stop=stop, wait=wait_fixed(0.1))
+
+
+def _ask(connection: Connection, member: Member, wanted: Keys) -> None:
+    """Name rows of a snapshot among its extra keys, unless they are asked for already.
+
+    Writes the extra keys; commits nothing.
+    """
+    snapshot = member.snapshot
+    extra, names = snapshot.extra(), snapshot.key_names
+    kinds = member.key_types(member.base)
+    for some in chunks(wanted):
+        rows = select(*as_rows(some, kinds).c).distinct().subquery("asked")
+        there = sa.exists().where(
+            extra.c.reason == RECTIFY, *(extra.c[k] == rows.c[k] for k in names)
+        )
+        given = select(*(rows.c[k] for k in names), literal(RECTIFY)).where(~there)
+        connection.execute(sa.insert(extra).from_select([*names, "reason"], given))
+
+
+def _withdraw_asked(connection: Connection, snapshot: Snapshot) -> None:
+    """Ask for nothing any more, so that later refreshes do not read the rows either.
+
+    Writes the extra keys; commits nothing.
+    """
+    extra = snapshot.extra()
+    connection.execute(sa.delete(extra).where(extra.c.reason == RECTIFY))
