@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -12,15 +11,7 @@ from rich.text import Text
 from sites.words import counted
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import console, show
-from snaptide.cli.plan import (
-    Set,
-    ShownStep,
-    SiteFileName,
-    aside,
-    lines,
-    parameters,
-    shown_steps,
-)
+from snaptide.cli.plan import Set, SiteFileName, aside, lines, parameters
 from snaptide.cli.program import Program
 from snaptide.plan import Applied, Step, like, read
 from snaptide.plan import apply as make
@@ -40,18 +31,6 @@ AllowMassDelete = Annotated[
         help="Let refreshes take any share of a snapshot's rows away.",
     ),
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownApplied:
-    """What was done, as it is printed."""
-
-    site: str
-    steps: tuple[ShownStep, ...]
-    extra: tuple[ShownStep, ...]
-    notes: tuple[str, ...]
-    attention: tuple[str, ...]
-    left: tuple[ShownStep, ...]
 
 
 def apply(
@@ -77,7 +56,7 @@ def apply(
         allow_mass_delete=allow_mass_delete,
         on_step=None if program.json else print_step,
     )
-    show(program, shown_applied(done), lambda: end_of(done))
+    show(program, done, lambda: end_of(done))
     _end_with(done)
 
 
@@ -92,7 +71,7 @@ def create_like(
         parameters(values),
         on_step=None if program.json else print_step,
     )
-    show(program, shown_applied(done), lambda: _end_of_like(done))
+    show(program, done, lambda: _end_of_like(done))
     _end_with(done)
 
 
@@ -116,18 +95,6 @@ def said(done: Applied) -> str:
 def print_step(step: Step) -> None:
     """Print a step before it is done."""
     console().print(Group(*lines([step])))
-
-
-def shown_applied(done: Applied) -> ShownApplied:
-    """What was done, as it is printed as JSON."""
-    return ShownApplied(
-        site=done.site,
-        steps=shown_steps(done.steps),
-        extra=shown_steps(done.extra),
-        notes=done.notes,
-        attention=done.attention,
-        left=shown_steps(done.left),
-    )
 
 
 def end_of(done: Applied) -> Group:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -20,6 +20,14 @@ from snaptide.units import duration
 
 #: The width in columns if the output is no terminal.
 WIDTH = 200
+
+
+@runtime_checkable
+class Printed(Protocol):
+    """A report that says itself what is printed of it as JSON."""
+
+    def printed(self) -> Mapping[str, object]:
+        """What is printed, by name."""
 
 
 def show(
@@ -51,11 +59,16 @@ def console() -> Console:
 
 
 def plain(value: Any) -> Any:
-    """Turn a value into JSON types: datetimes ISO, UUIDs text, dataclasses objects."""
+    """Turn a value into JSON types: datetimes ISO, UUIDs text, dataclasses objects.
+
+    What is `Printed` says itself what it becomes.
+    """
     if value is None or isinstance(value, str | bool | int | float):
         return value.value if isinstance(value, Enum) else value
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Printed):
+        return plain(value.printed())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return {field.name: plain(getattr(value, field.name)) for field in fields}

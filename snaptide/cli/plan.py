@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -37,28 +36,6 @@ Set = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownStep:
-    """A step as it is printed."""
-
-    kind: str
-    site: str
-    command: str
-    details: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownPlan:
-    """A plan as it is printed."""
-
-    site: str
-    settled: bool
-    steps: tuple[ShownStep, ...]
-    extra: tuple[ShownStep, ...]
-    refused: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
 def plan(program: Program, file: SiteFileName, values: Set = None) -> None:
     """Show what would make a site what a file says; ends with 3 if anything.
 
@@ -67,7 +44,7 @@ def plan(program: Program, file: SiteFileName, values: Set = None) -> None:
     Example: snaptide plan store.toml --set store=3
     """
     found = compare(program.directory, read(file, parameters(values)))
-    show(program, shown_plan(found), lambda: _told(found))
+    show(program, found, lambda: _told(found))
     end_if(attention=not found.settled)
 
 
@@ -86,31 +63,6 @@ def parameters(given: Sequence[str] | None) -> dict[str, str]:
             raise BadArgument(f"--set {name} is given twice.")
         made[name] = value
     return made
-
-
-def shown_plan(found: Plan) -> ShownPlan:
-    """A plan as it is printed as JSON."""
-    return ShownPlan(
-        site=found.site,
-        settled=found.settled,
-        steps=shown_steps(found.steps),
-        extra=shown_steps(found.extra),
-        refused=found.refused,
-        notes=found.notes,
-    )
-
-
-def shown_steps(steps: Sequence[Step]) -> tuple[ShownStep, ...]:
-    """Steps as they are printed as JSON."""
-    return tuple(
-        ShownStep(
-            kind=type(step).__name__,
-            site=step.site,
-            command=step.command,
-            details=step.details,
-        )
-        for step in steps
-    )
 
 
 def lines(steps: Sequence[Step]) -> list[Text]:

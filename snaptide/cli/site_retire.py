@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -14,23 +13,10 @@ from snaptide.cli.apply import print_step
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import show
-from snaptide.cli.plan import ShownStep, shown_steps
 from snaptide.cli.program import Program
 from snaptide.cli.site import app
 from snaptide.plan import Retired
 from snaptide.plan import retire as take_out
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownRetired:
-    """What became of a site, as it is printed."""
-
-    site: str
-    pushed: int
-    steps: tuple[ShownStep, ...]
-    unregistered: dict[str, tuple[str, ...]]
-    lost: tuple[str, ...]
-    away: tuple[str, ...]
 
 
 @app.command()
@@ -57,19 +43,8 @@ def retire(
         force=force,
         on_step=None if program.json else print_step,
     )
-    show(program, _shown(done), lambda: _told(done))
+    show(program, done, lambda: _told(done))
     end_if(attention=done.lost or done.away)
-
-
-def _shown(done: Retired) -> ShownRetired:
-    return ShownRetired(
-        site=done.site,
-        pushed=done.pushed,
-        steps=shown_steps(done.steps),
-        unregistered=dict(done.unregistered),
-        lost=done.lost,
-        away=done.away,
-    )
 
 
 def _told(done: Retired) -> Group:

@@ -44,6 +44,17 @@ class Plan:
         """Whether the site is what the file says; it may have more."""
         return not self.steps and not self.refused
 
+    def printed(self) -> dict[str, object]:
+        """What is printed of it as JSON."""
+        return {
+            "site": self.site,
+            "settled": self.settled,
+            "steps": self.steps,
+            "extra": self.extra,
+            "refused": self.refused,
+            "notes": self.notes,
+        }
+
 
 @dataclass(slots=True)
 class _Draft:

@@ -37,6 +37,15 @@ class Step(ABC):
         """What else is good to know before it is done, line by line."""
         return ()
 
+    def printed(self) -> dict[str, object]:
+        """What is printed of it as JSON."""
+        return {
+            "kind": type(self).__name__,
+            "site": self.site,
+            "command": self.command,
+            "details": self.details,
+        }
+
     @abstractmethod
     def run(self, directory: Directory) -> Outcome | None:
         """Do it, as the command does; returns what its report has to say."""
