@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -13,18 +12,10 @@ from snaptide.cli.arguments import Html, SiteArgument
 from snaptide.cli.check import app
 from snaptide.cli.check_shown import end_with, shown_check
 from snaptide.cli.confirm import Yes, confirm
-from snaptide.cli.output import show, table
+from snaptide.cli.output import show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 from snaptide.units import duration
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
-    """The report of `delete`: how many checks it removed."""
-
-    site: str
-    deleted: int
 
 
 @app.command("list")
@@ -96,4 +87,4 @@ def delete(
     which = "all" if everything else f"{len(runs or ())}"
     confirm(f"Delete {which} saved checks of {site.name} for good?", yes=yes)
     gone = snapshots.delete_checks(site, None if everything else runs)
-    show(program, Deleted(site=site.name, deleted=gone))
+    show_facts(program, site=site.name, deleted=gone)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +16,7 @@ from masters.analysis.records import Resolved, RulesVersion
 from sites import names
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import end_if
-from snaptide.cli.output import cell, facts, show
+from snaptide.cli.output import cell, facts, show, show_facts
 from snaptide.cli.output import table as table_of
 from snaptide.cli.program import Program
 from snaptide.cli.rules_file import read_rules
@@ -31,14 +30,6 @@ Origin = Annotated[
     typer.Option(help="Only conflicts of this site.", autocompletion=complete_site),
 ]
 Limit = Annotated[int, typer.Option(min=1, help="Show only this many of the latest.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Purged:
-    """The report of a purge: how many records it removed."""
-
-    site: str
-    purged: int
 
 
 @app.command("list")
@@ -144,7 +135,7 @@ def purge(
     Example: snaptide conflicts purge hq --older-than 365
     """
     gone = records.purge_resolutions(site, timedelta(days=days))
-    show(program, Purged(site=site.name, purged=gone))
+    show_facts(program, site=site.name, purged=gone)
 
 
 @app.command()

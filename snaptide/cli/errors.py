@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -21,7 +20,7 @@ from sites import Site
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.confirm import Yes, confirm
 from snaptide.cli.failures import end_if
-from snaptide.cli.output import cell, facts, show, table
+from snaptide.cli.output import cell, facts, show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument
@@ -53,14 +52,6 @@ ForReason = Annotated[
 ]
 Numbers = Annotated[list[int] | None, typer.Argument(metavar="[ID]...")]
 All = Annotated[bool, typer.Option("--all", help="All parked transactions.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
-    """The report of `delete`: how many transactions it deleted."""
-
-    site: str
-    deleted: int
 
 
 @app.command("list")
@@ -182,7 +173,7 @@ def delete(
         # Delete those that were counted, and none that arrive while the user thinks.
         chosen = _counted(site, chosen, origin, reason)
     count = deferred.delete_errors(site, chosen, origin=origin, reason=reason)
-    show(program, Deleted(site=site.name, deleted=count))
+    show_facts(program, site=site.name, deleted=count)
 
 
 def _counted(

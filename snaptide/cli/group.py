@@ -14,8 +14,8 @@ from groups.relay.holds import message
 from groups.show import MasterReport
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import end_if
-from snaptide.cli.log import Dropped, with_triggers
-from snaptide.cli.output import cell, show, table
+from snaptide.cli.log import with_triggers
+from snaptide.cli.output import cell, show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument
@@ -247,7 +247,7 @@ def drop(
     Example: snaptide group drop hq flights
     """
     groups.drop_group(site, group, force=force)
-    show(program, Dropped(site=site.name, dropped=group))
+    show_facts(program, site=site.name, dropped=group)
 
 
 def listed(found: Sequence[Group]) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -13,22 +12,13 @@ from sites import Site
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
 from snaptide.cli.group import GroupName, MasterName, app, listed
-from snaptide.cli.output import show, table
+from snaptide.cli.output import show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
 OnlyGroup = Annotated[
     bool, typer.Option("--only-group", help="Only this group; other groups go on.")
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quiet:
-    """The masters whose pushes to one master were paused, or go on."""
-
-    master: str
-    quiet: bool
-    senders: list[str]
 
 
 @app.command()
@@ -106,4 +96,4 @@ def unquiet(
 
 def _set(program: Program, site: Site, group: str, master: str, *, quiet: bool) -> None:
     senders = groups.set_quiet(site, group, master, quiet=quiet)
-    show(program, Quiet(master=master, quiet=quiet, senders=senders))
+    show_facts(program, master=master, quiet=quiet, senders=senders)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ import synchronous
 from sites import Site
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
-from snaptide.cli.output import show, table
+from snaptide.cli.output import show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 
@@ -25,15 +24,6 @@ Force = Annotated[
     bool,
     typer.Option("--force", help="Even against the deciding site's decision."),
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """The report of a transaction that was ended by hand."""
-
-    site: str
-    gid: str
-    done: str
 
 
 @app.command("list")
@@ -97,4 +87,4 @@ def forget(program: Program, site: SiteArgument, gid: GlobalId) -> None:
 
 
 def _ended(program: Program, site: Site, gid: str, done: str) -> None:
-    show(program, Ended(site=site.name, gid=gid, done=done))
+    show_facts(program, site=site.name, gid=gid, done=done)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -17,7 +16,7 @@ from masters.log import registration
 from sites import Site
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import facts, show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument, NotRegistered
@@ -27,14 +26,6 @@ app = Verbs()
 TableName = Annotated[
     str, typer.Argument(metavar="TABLE", help="table or schema.table")
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
-    """The report of a command that dropped something."""
-
-    site: str
-    dropped: str
 
 
 @app.command()
@@ -120,7 +111,7 @@ def drop(
     Example: snaptide log drop hq flights
     """
     masters.drop_snapshot_log(site, table, force=force)
-    show(program, Dropped(site=site.name, dropped=table))
+    show_facts(program, site=site.name, dropped=table)
 
 
 @app.command()
@@ -154,7 +145,7 @@ def unregister(
     Example: snaptide log unregister hq jfk flights
     """
     _forget(site, owner, snapshot)
-    show(program, Dropped(site=site.name, dropped=f"{owner}:{snapshot}"))
+    show_facts(program, site=site.name, dropped=f"{owner}:{snapshot}")
 
 
 def _forget(master: Site, owner: str, snapshot: str) -> None:

@@ -39,12 +39,17 @@ def show(
 
     Parameters:
         report: a dataclass, or a list or mapping of them; `--json` prints it.
-        human: makes the output for people; by default `facts`, of a dataclass.
+        human: makes the output for people; by default `facts`.
     """
     if program.json:
         sys.stdout.write(json.dumps(plain(report), ensure_ascii=False, indent=2) + "\n")
     else:
         console().print(facts(report) if human is None else human())
+
+
+def show_facts(program: Program, **values: object) -> None:
+    """Print what a command has done: facts by name."""
+    show(program, values)
 
 
 def console() -> Console:
@@ -70,8 +75,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Printed):
         return plain(value.printed())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {field.name: plain(getattr(value, field.name)) for field in fields}
+        return plain(_fields(value))
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, bytes):
@@ -101,20 +105,25 @@ def table(
 
 
 def facts(report: object, names: Sequence[str] = ()) -> Table:
-    """The fields of a dataclass, one per line.
+    """The fields of a dataclass, or the values of a mapping, one per line.
 
     Parameters:
-        names: the fields to show; all if none is given.
+        names: those to show; all if none is given.
     """
     made = Table(box=None, show_header=False, pad_edge=False)
     made.add_column(style="dim")
     made.add_column(overflow="fold")
-    for field in dataclasses.fields(report):  # type: ignore[arg-type]
-        if not names or field.name in names:
-            made.add_row(
-                field.name.replace("_", " "), cell(getattr(report, field.name))
-            )
+    for name, value in _fields(report).items():
+        if not names or name in names:
+            made.add_row(name.replace("_", " "), cell(value))
     return made
+
+
+def _fields(report: Any) -> Mapping[str, object]:
+    if isinstance(report, Mapping):
+        return report
+    fields = dataclasses.fields(report)
+    return {field.name: getattr(report, field.name) for field in fields}
 
 
 def cell(value: object) -> str:

@@ -11,7 +11,7 @@ import deferred
 from deferred import AllowedProcedure
 from deferred.procedures import routines
 from snaptide.cli.arguments import SiteArgument
-from snaptide.cli.output import show, table
+from snaptide.cli.output import show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 
@@ -32,15 +32,6 @@ class Procedures:
     registered: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revoked:
-    """The report of a procedure that calls may no longer run."""
-
-    name: str
-    #: whether calls could run it until now
-    was_allowed: bool
-
-
 @app.command()
 def allow(program: Program, site: SiteArgument, name: ProcedureName) -> None:
     """Let calls from other sites run a procedure or function of a site's database.
@@ -57,7 +48,7 @@ def revoke(program: Program, site: SiteArgument, name: ProcedureName) -> None:
     Example: snaptide procedure revoke hq billing.close_month
     """
     was = deferred.revoke_procedure(site, name)
-    show(program, Revoked(name=name, was_allowed=was))
+    show_facts(program, name=name, was_allowed=was)
 
 
 @app.command("list")

@@ -18,8 +18,7 @@ from snaptide.cli import snapshot_held, snapshot_kept
 from snaptide.cli.apply import create_like
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import end_if
-from snaptide.cli.log import Dropped
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import facts, show, show_facts, table
 from snaptide.cli.plan import Set
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
@@ -296,7 +295,7 @@ def drop(
     Example: snaptide snapshot drop jfk flights
     """
     snapshots.drop(site, name, force=force)
-    show(program, Dropped(site=site.name, dropped=name))
+    show_facts(program, site=site.name, dropped=name)
 
 
 def _split(columns: str | None) -> list[str] | None:

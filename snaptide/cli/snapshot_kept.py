@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -10,20 +9,11 @@ import typer
 import snapshots
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.confirm import Yes, confirm
-from snaptide.cli.output import show, table
+from snaptide.cli.output import show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="name or schema.name")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removed:
-    """The report of `remove-kept`: how many rows it removed."""
-
-    site: str
-    snapshot: str
-    removed: int
 
 
 def kept(
@@ -66,4 +56,4 @@ def remove_kept(
     which = "all" if everything else f"{len(numbers or ())}"
     confirm(f"Remove {which} kept rows of {name} at {site.name} for good?", yes=yes)
     gone = snapshots.remove_kept(site, name, None if everything else numbers)
-    show(program, Removed(site=site.name, snapshot=name, removed=gone))
+    show_facts(program, site=site.name, snapshot=name, removed=gone)

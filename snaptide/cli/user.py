@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from sites.extras import require
 from snaptide.cli.arguments import SiteNames
 from snaptide.cli.confirm import Yes, confirm
 from snaptide.cli.failures import end_if
-from snaptide.cli.output import show, table
+from snaptide.cli.output import show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 from snaptide.cli.web import users_file
@@ -36,14 +35,6 @@ class RoleName(StrEnum):
     VIEWER = "viewer"
     OPERATOR = "operator"
     ADMINISTRATOR = "administrator"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A user as commands show one: without the password's hash."""
-
-    name: str
-    role: str
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
@@ -74,7 +65,7 @@ def set_(
     from snaptide.web.users import Role, set_user
 
     set_user(users_file(program, users), name, Role(role.value), _password())
-    show(program, Shown(name=name, role=role.value))
+    show_facts(program, name=name, role=role.value)
 
 
 @app.command("list")
@@ -87,10 +78,10 @@ def list_(program: Program, users: File = None) -> None:
     from snaptide.web.users import read
 
     found = [
-        Shown(name=name, role=entry.role.value)
+        {"name": name, "role": entry.role.value}
         for name, entry in read(users_file(program, users)).items()
     ]
-    rows = [(one.name, one.role) for one in found]
+    rows = [[*one.values()] for one in found]
     show(program, found, lambda: table(["name", "role"], rows))
 
 
