@@ -6,21 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    Connection,
-    Row,
-    TableClause,
-    Text,
-    and_,
-    bindparam,
-    cast,
-    func,
-    literal,
-    select,
-    tuple_,
-)
+from sqlalchemy import ARRAY, ColumnElement, Connection, Row, Text, func, select
 
 from masters.catalog import snapshot_log
 from masters.errors import NoSnapshotLog
@@ -65,7 +51,7 @@ def names(found: Sequence[Mapping[str, str]] | None) -> dict[QualifiedName, str]
     }
 
 
-def rows_of(log_table: str, keys: Sequence[NativeType] = ()) -> TableClause:
+def rows_of(log_table: str, keys: Sequence[NativeType] = ()) -> sa.TableClause:
     """A snapshot log, for use in statements.
 
     Parameters:
@@ -112,17 +98,17 @@ def any_too_young(logs: Mapping[QualifiedName, str], since: str) -> ColumnElemen
     Parameters:
         logs: by table.
     """
-    at = tuple_(_log.table_schema, _log.table_name, _log.log_table)
+    at = sa.tuple_(_log.table_schema, _log.table_name, _log.log_table)
     wanted = [(table.schema, table.name, log) for table, log in logs.items()]
     whole = select(func.count()).where(
-        at.in_(wanted), _reaches(literal(since)), _whole()
+        at.in_(wanted), _reaches(sa.literal(since)), _whole()
     )
     return whole.scalar_subquery() != len(logs)
 
 
 def _reaches(since: ColumnElement[str]) -> ColumnElement[bool]:
-    old = cast(since, PgSnapshot())
-    return and_(
+    old = sa.cast(since, PgSnapshot())
+    return sa.and_(
         position.visible(_log.created_xid, old),
         func.pg_snapshot_xmin(old) >= _log.horizon,
     )
@@ -140,10 +126,10 @@ def _whole() -> ColumnElement[bool]:
 
 
 _log = snapshot_log.c
-_ASKED = tuple_(_log.table_schema, _log.table_name).in_(
+_ASKED = sa.tuple_(_log.table_schema, _log.table_name).in_(
     select(
         *(
-            func.unnest(bindparam(name, type_=ARRAY(Text)))
+            func.unnest(sa.bindparam(name, type_=ARRAY(Text)))
             for name in ("its_schemas", "its_tables")
         )
     )
@@ -157,6 +143,6 @@ _SINCE = planned_once(
     select(
         snapshot_log,
         _whole().label("whole"),
-        _reaches(bindparam("its_position", type_=Text)).label("reaches"),
+        _reaches(sa.bindparam("its_position", type_=Text)).label("reaches"),
     ).where(_ASKED)
 )
