@@ -39,13 +39,15 @@ _CONTROLS: dict[int, int | str] = {
 def render(
     visit: Visit | None, template: str, context: Mapping[str, Any], status: int = 200
 ) -> HTMLResponse:
-    """Make a page.
+    """Make a page; templates find the site that its address names as `site`.
 
     Parameters:
         visit: None on pages for people who are not logged in.
     """
+    site = visit.path.get("site") if visit else None
     page = _templates().get_template(template)
-    return HTMLResponse(page.render(visit=visit, **context), status_code=status)
+    told = page.render({"visit": visit, "site": site, **context})
+    return HTMLResponse(told, status_code=status)
 
 
 def shown(value: object, longest: int = LONGEST) -> str:

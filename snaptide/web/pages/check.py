@@ -83,7 +83,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
         for count in one.counts
     )
     return {
-        "site": visit.site.name,
         "check": report,
         "said": said_of(report),
         "chosen": chosen,

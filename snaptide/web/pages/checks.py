@@ -16,7 +16,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     """The saved checks, without the rows that they list."""
     found = visit.ask("checks", snapshots.list_checks)
     return {
-        "site": visit.site.name,
         "checks": listed(found, _texts, start=start_of(visit)),
         "names": names,
         "command": command("check", "list", visit.site.name),

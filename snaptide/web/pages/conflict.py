@@ -46,7 +46,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     record, rules = visit.ask(("conflict", number), show)
     site = visit.site.name
     return {
-        "site": site,
         "record": record,
         "line": line(record),
         "sides": [side for side in SIDES if _image(record, side) is not None],

@@ -80,7 +80,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     found = visit.ask(("conflicts", wanted, before), find)
     from_ = [] if before is None else ["--before", before]
     return {
-        "site": visit.site.name,
         "filter": wanted,
         "methods": sorted(METHODS),
         "found": found,

@@ -30,7 +30,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     asked = visit.query("examine") == "now"
     found = _examined(visit) if asked else _known(visit)
     return {
-        "site": visit.site.name,
         "asked": asked,
         "patience": PATIENCE,
         "findings": None if found is None else _sorted(found),

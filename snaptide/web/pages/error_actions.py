@@ -108,7 +108,6 @@ def _asked(visit: Visit, numbers: Sequence[int], matching: bool) -> Shown:
     waiting = [e.id for e in errors.values() if not chosen.isdisjoint(e.waits_for)]
     words = _words(visit, numbers, matching)
     context = {
-        "site": visit.site.name,
         "numbers": [] if matching else numbers,
         "count": len(numbers),
         "origins": listed(

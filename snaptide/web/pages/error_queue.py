@@ -66,7 +66,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     start = (page - 1) * AT_ONCE
     found = list(tree(errors))
     return {
-        "site": visit.site.name,
         "filter": wanted,
         "branches": found[start : start + AT_ONCE],
         "count": len(errors),

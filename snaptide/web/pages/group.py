@@ -40,7 +40,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     different = [(one.master, row) for one in masters for row in one.different]
     quiet = [(one.master, message(one.quiet)) for one in masters if one.quiet]
     return {
-        "site": visit.site.name,
         "group": group,
         "quiesced": group.status != Status.NORMAL,
         "masters": listed(masters, partial(_of_master, group), room=ROOM),

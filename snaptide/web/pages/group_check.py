@@ -93,7 +93,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     )
     left_out = [*report.left_out.items()] if report else []
     return {
-        "site": visit.site.name,
         "check": check,
         "report": report,
         "problem": check.answer.error,

@@ -24,7 +24,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     group = visit.ask(("group", name), partial(find_group, name=name))
     found = visit.console.group_checks.of(visit.site, name)
     return {
-        "site": visit.site.name,
         "group": group,
         "checks": listed(found, _texts, start=start_of(visit)),
         "command": command("group", "check", visit.site.name, name),

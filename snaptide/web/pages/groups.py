@@ -20,7 +20,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     start = start_of(visit)
     count, found = visit.ask(("groups", start), partial(_found, start=start))
     return {
-        "site": visit.site.name,
         "found": listed(found, _texts, start=start, total=count),
         "command": command("group", "list", visit.site.name),
     }

@@ -32,7 +32,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
         alone = partial(synchronous.list_in_doubt, ask=False)
         found = visit.ask("in doubt here", alone)
     return {
-        "site": name,
         "found": listed(found, _texts, start=start_of(visit)),
         "others": asked.value is not None,
         "ends_of": ends_of,
@@ -68,7 +67,6 @@ def end(visit: Visit) -> str | Shown:
     again = command("indoubt", how, site.name, gid)
     if visit.sent("sure") != how:
         context = {
-            "site": site.name,
             "gid": gid,
             "how": how,
             "meaning": _MEANING[how],

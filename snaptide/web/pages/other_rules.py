@@ -84,7 +84,6 @@ def _shown(
         "otherwise": _cells,
     }
     return {
-        "site": site,
         "wanted": wanted,
         "fits": len(escape(wanted.text).encode()) <= ROOM_OF_DOCUMENT,
         "trial": trial,

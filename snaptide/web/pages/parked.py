@@ -121,7 +121,6 @@ def about(visit: Visit, error: ErrorTransaction, room: int = ROOM) -> dict[str, 
     numbers = [one.call_no for one in error.calls]
     numbers += [one.call_no for one in error.procedures]
     return {
-        "site": visit.site.name,
         "error": error,
         "sides": sides,
         "called": called,

@@ -29,7 +29,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
         ask = partial(waiting, name=to, limit=AT_ONCE, offset=start)
         found = visit.ask(("queue", to, start), ask)
     return {
-        "site": site,
         "to": to,
         "others": [name for name in names if name != to],
         "queue": found,
@@ -56,7 +55,6 @@ def read_calls(visit: Visit) -> Mapping[str, Any]:
     if not total:
         raise PageMissing(f"Transaction {number} has no calls here for {to[:100]!r}.")
     return {
-        "site": visit.site.name,
         "to": to,
         "number": number,
         "calls": listed(calls, _cells, start=start, total=total, longest=LONGEST),

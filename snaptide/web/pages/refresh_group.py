@@ -58,7 +58,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     )
     past = visit.ask(("refreshes", name), partial(snapshots.list_refreshes, group=name))
     return {
-        "site": site,
         "status": status,
         **_age(past, group, status),
         "refreshes": listed(

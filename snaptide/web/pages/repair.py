@@ -43,7 +43,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
         wait([repair.latest], timeout=PATIENCE)
     policy = Policy() if repair is None else repair.policy
     return {
-        "site": visit.site.name,
         "run": number,
         "policy": policy,
         "choices": CHOICES,

@@ -31,7 +31,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     lines = rules_listed.rows(some)
     site = visit.site.name
     return {
-        "site": site,
         "table": table,
         "columns": rules_listed.COLUMNS,
         "lines": listed(lines, lambda line: line, start=start_of(visit), room=ROOM),

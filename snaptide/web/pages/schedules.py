@@ -72,7 +72,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     """The schedules, and when beat last looked at them."""
     state = visit.ask("schedules", _state)
     return {
-        "site": visit.site.name,
         "state": state,
         "lines": listed(state.lines, _texts, start=start_of(visit)),
         "late_by": lambda line: _late_by(state, line),

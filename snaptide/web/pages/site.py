@@ -25,7 +25,6 @@ def read(visit: Visit) -> Mapping[str, Any]:
     if not status.reachable:
         raise SiteUnreachable(status.error)
     return {
-        "site": visit.site.name,
         "status": status,
         "findings": listed(status.findings, _of_finding, room=12_000),
         "queues": listed(status.backlog, _of_queue, room=12_000),
