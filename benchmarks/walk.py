@@ -84,7 +84,8 @@ def walked() -> Iterator[Walk]:
             sent = str(
                 frame.f_locals.get("statement", "") or frame.f_locals.get("query", "")
             )
-            if sent != COMMIT:
+            # The empty one asks if a session that was idle for long still answers.
+            if sent not in ("", COMMIT):
                 with lock:
                     walk.statements.append(sent)
         if not code.co_filename.startswith(_OURS) or code.co_name == "<module>":
