@@ -24,14 +24,21 @@ class UsersTrigger:
     name: str
     #: fires also with session_replication_role = replica
     always: bool
+    #: fires before a row is inserted or updated, and may give it other values
+    sets_values: bool
 
 
 def firing(connection: Connection, table: QualifiedName) -> list[UsersTrigger]:
     """The users' triggers that fire on a table, its partitions and children."""
     rows = connection.execute(_FIRING, {"schema": table.schema, "name": table.name})
     return [
-        UsersTrigger(table=QualifiedName(schema, name), name=trigger, always=always)
-        for schema, name, trigger, always in rows
+        UsersTrigger(
+            table=QualifiedName(schema, name),
+            name=trigger,
+            always=always,
+            sets_values=sets,
+        )
+        for schema, name, trigger, always, sets in rows
     ]
 
 

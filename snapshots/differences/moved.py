@@ -3,7 +3,8 @@
 A snapshot log says which rows of such a table changed. Most of these changes do not
 matter: if the columns that conditions look at are the same at the site as at the master
 now, and no user of the site has touched the row, they are as they were at the group's
-position. Where the site has no such snapshot, every change counts.
+position. Where the site has no such snapshot, or where a trigger of its users may have
+given the row other values, every change counts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sites.conditions.subqueries import Subquery
 from sites.extras import pa
 from sites.names import QualifiedName
 from sites.tables.table import Table
+from sites.tables.users_triggers import firing
 from sites.transfer.values import printed
 from snapshots import keys
 from snapshots.definitions import parents
@@ -96,9 +98,14 @@ class _Finder:
         for one in self.seen.members:
             same = one.snapshot.master == parent.table.qualified
             known = self._uses(parent) <= {*one.snapshot.columns}
-            if same and known and one.method != LOAD:
+            if same and known and one.method != LOAD and self._holds_values(one):
                 return one
         return None
+
+    def _holds_values(self, member: Member) -> bool:
+        """Whether the site's rows have the values that refreshes have brought."""
+        triggers = firing(self.sides.site.at, member.base.qualified)
+        return not any(one.sets_values for one in triggers)
 
     def _uses(self, parent: Parent) -> set[str]:
         every = (parents.asked(one.snapshot) for one in self.seen.members)

@@ -148,6 +148,29 @@ def test_no_child_is_read_if_what_changed_of_a_parent_does_not_matter(hq, jfk, p
     assert {one.method for one in done.values()} == {"fast"}
 
 
+def test_a_parent_to_which_a_trigger_of_the_site_gives_other_values(hq, jfk):
+    """What the site has of it says nothing about what the master had."""
+    snapshots.drop(jfk, "payment")
+    snapshots.alter_condition(
+        jfk,
+        "rental",
+        where="EXISTS (SELECT FROM customer c WHERE c.id = customer_id"
+        " AND c.store_id = 1 AND c.name <> 'left')",
+    )
+    refresh(jfk, "shop")
+    run(
+        jfk,
+        "CREATE FUNCTION public.as_it_was() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN NEW.name := OLD.name; RETURN NEW; END $$",
+        'CREATE TRIGGER as_it_was BEFORE UPDATE ON public."snap$_customer"'
+        " FOR EACH ROW EXECUTE FUNCTION public.as_it_was()",
+    )
+    for name, count in (("left", 8), ("c1", 12)):
+        run(hq, f"UPDATE public.customer SET name = '{name}' WHERE id = 1")
+        assert refresh(jfk, "shop", allow_mass_delete=True)["rental"].method == "fast"
+        assert run(jfk, 'SELECT count(*) FROM public."snap$_rental"') == [(count,)]
+
+
 def test_a_parent_that_the_site_has_changed_too_counts_as_moved(hq, jfk):
     run(hq, "UPDATE public.customer SET store_id = 2 WHERE id = 1")
     with user(jfk) as one:
