@@ -26,6 +26,7 @@ from snaptide.plan.errors import NoSuchParameter
 from snaptide.plan.found import Found, found_at
 from snaptide.plan.parameters import escaped
 from snaptide.plan.phrased import compared, phrased
+from snaptide.plan.templates import Values, templated
 
 #: What a file has no word for: rights on columns, and rights to pass rights on.
 _UNSAID = text("""
@@ -78,10 +79,8 @@ def export(site: Site, parameters: Iterable[str] = ()) -> Exported:
         kept = snapshot.all_of(connection)
         notes = [*_unsaid(connection, kept)]
     found = found_at(site)
-    sections = escaped(_snapshots(site, found, kept))
     values = {name: _value(site, kept, name) for name in parameters}
-    for name, (column, value) in values.items():
-        _put_in(sections, column, value, name)
+    sections = _snapshots(site, found, kept, values)
     short = _named(site.name, {name: value for name, (_, value) in values.items()})
     document: dict[str, Any] = {
         "site": {"name": short},
@@ -100,7 +99,7 @@ def export(site: Site, parameters: Iterable[str] = ()) -> Exported:
 
 
 def _snapshots(
-    site: Site, found: Found, kept: Sequence[Snapshot]
+    site: Site, found: Found, kept: Sequence[Snapshot], values: Values
 ) -> dict[str, dict[str, Any]]:
     with ExitStack() as opened:
         connections = {
@@ -109,14 +108,22 @@ def _snapshots(
         }
         return {
             one.key: _snapshot(
-                connections[found.groups[one.refresh_group].master], found, one, kept
+                connections[found.groups[one.refresh_group].master],
+                found,
+                one,
+                kept,
+                values,
             )
             for one in kept
         }
 
 
 def _snapshot(
-    connection: Connection, found: Found, one: Snapshot, kept: Sequence[Snapshot]
+    connection: Connection,
+    found: Found,
+    one: Snapshot,
+    kept: Sequence[Snapshot],
+    values: Values,
 ) -> dict[str, Any]:
     """What a file says of a snapshot; what goes without saying is left out."""
     table = describe(connection, one.master)
@@ -132,14 +139,19 @@ def _snapshot(
         "table": str(one.master) if one.master != one.qualified else None,
         "group": one.refresh_group if len(found.groups) > 1 else None,
         "columns": list(one.columns) if {*one.columns} != {*columns} else None,
-        "where": rows.where,
+        "where": rows.where and templated(connection, table, rows.where, values),
         "follow": list(rows.follow),
         "updatable": one.updatable,
         "leaving": None if one.leaving is Leaving.DRAIN else one.leaving.value,
         "numbers": _numbers(connection, table, one, found),
         "grants": {role: rights for role, rights in grants.items() if rights},
     }
-    return {name: value for name, value in said.items() if value}
+    # The condition is written with its parameters already.
+    return {
+        name: value if name == "where" else escaped(value)
+        for name, value in said.items()
+        if value
+    }
 
 
 def _numbers(
@@ -241,20 +253,6 @@ def _value(site: Site, kept: Sequence[Snapshot], name: str) -> tuple[str, str]:
         f"{shown or 'no column with a value'}.",
         parameter=name,
     )
-
-
-def _put_in(
-    sections: Mapping[str, dict[str, Any]], column: str, value: str, name: str
-) -> None:
-    """Write a parameter where conditions compare a column with its value."""
-    for section in sections.values():
-        condition = section.get("where")
-        if condition is None:
-            continue
-        for one in reversed([*compared(condition)]):
-            if (one.column, one.value) == (column, value):
-                condition = f"{condition[: one.start]}${{{name}}}{condition[one.end :]}"
-        section["where"] = condition
 
 
 def _named(site: str, values: Mapping[str, str]) -> str:

@@ -35,6 +35,8 @@ class Compared:
     #: where in the condition it stands
     start: int
     end: int
+    #: it stands in quotes, and takes its type from where it stands
+    quoted: bool
 
 
 def phrased(
@@ -109,10 +111,13 @@ def compared(condition: str) -> Iterator[Compared]:
     printed = Printed(condition)
     words = printed.tokens
     for n in range(1, len(words) - 1):
-        value = _value(words[n + 1])
+        # PostgreSQL prints a number of another type as (2)::numeric.
+        at = n + 2 if words[n + 1] == "(" and words[n + 3 : n + 4] == [")"] else n + 1
+        is_part = words[at + 1 : at + 2] == ["."]
+        value = None if is_part else _value(words[at])
         column = _column(words, n) if words[n] == "=" else None
         if value is not None and column is not None:
-            yield Compared(column, value, *printed.spans[n + 1])
+            yield Compared(column, value, *printed.spans[at], words[at][:1] == "'")
 
 
 def _column(words: Sequence[str], at: int) -> str | None:

@@ -136,6 +136,36 @@ def test_synchronous_propagation_is_written_and_kept(
     assert step.command.endswith("--propagation asynchronous")
 
 
+@pytest.mark.parametrize("kind", ["smallint", "bigint", "numeric", "float8"])
+def test_a_number_of_another_type_is_written_with_its_own(
+    sites: Directory, tmp_path: Path, kind: str
+) -> None:
+    hq, store1 = sites["hq"], sites["store1"]
+    run(
+        hq,
+        f"CREATE TABLE public.visit (id bigint PRIMARY KEY, store_id {kind}, n text)",
+        "INSERT INTO public.visit SELECT g, 1 + g % 2 FROM generate_series(1, 4) g",
+    )
+    log(hq, "visit")
+    either = "store_id = 1 OR n = '${x} 1'"
+    snapshots.create(store1, "visit", master="hq", where=either)
+    snapshots.refresh(store1, "visit")
+    said = export(store1, ["store"]).document
+    assert said["snapshots"]["visit"]["where"].count("${store}::integer") == 1
+    file = write(tmp_path, toml.written(said))
+    assert planned(sites, file, store="1").settled
+    applied(sites, file, store="2")
+    assert_equal_to_master(sites["store2"])
+
+
+def test_a_number_with_decimals_is_no_parameter(sites: Directory) -> None:
+    run(sites["hq"], "CREATE TABLE public.tariff (id int PRIMARY KEY, amount numeric)")
+    log(sites["hq"], "tariff")
+    snapshots.create(sites["store1"], "tariff", master="hq", where="amount = 2.5")
+    with pytest.raises(NoSuchParameter, match="no column with a value"):
+        export(sites["store1"], ["amount"])
+
+
 def test_a_parameter_that_is_not_one_value_is_refused(
     sites: Directory, tmp_path: Path
 ) -> None:
