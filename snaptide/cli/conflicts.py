@@ -18,6 +18,7 @@ from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import cell, facts, show, show_facts
 from snaptide.cli.output import table as table_of
+from snaptide.cli.plan import Set
 from snaptide.cli.program import Program
 from snaptide.cli.rules_file import read_rules
 from snaptide.cli.verbs import Verbs
@@ -185,6 +186,7 @@ def replay_(
         int, typer.Option(min=0, help="Only conflicts with a higher number.")
     ] = 0,
     limit: Annotated[int, typer.Option(min=1, help="Show at most this many.")] = 1000,
+    values: Set = None,
 ) -> None:
     """Show what other rules would have done with the recorded conflicts.
 
@@ -192,7 +194,8 @@ def replay_(
     """
     told: list[replay.Replayed] = []
     count = otherwise = 0
-    for one in replay.replay(site, read_rules(rules), since=since):
+    book = read_rules(rules, site.name, values)
+    for one in replay.replay(site, book, since=since):
         count += 1
         otherwise += one.differs
         if (everything or one.differs) and len(told) < limit:

@@ -13,6 +13,8 @@ from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.plan import Exported
 from snaptide.plan import export as describe
+from snaptide.plan.parameters import setting
+from snaptide.plan.step import command_line
 
 
 def export(
@@ -39,7 +41,7 @@ def export(
 
 
 def _written(found: Exported, site: str) -> str:
-    set_ = "".join(f" --set {name}={value}" for name, value in found.parameters.items())
-    lines = [f"# {site}, as snaptide export printed it: snaptide plan FILE{set_}"]
+    command = command_line("plan", "FILE", *setting(found.parameters))
+    lines = [f"# {site}, as snaptide export printed it: {command}"]
     lines += [f"# A file cannot say: {note}" for note in found.notes]
     return "\n".join([*lines, ""]) + toml.written(found.document)

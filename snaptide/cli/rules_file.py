@@ -15,8 +15,12 @@ from snaptide import toml
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import cell, show
+from snaptide.cli.plan import Set, parameters
 from snaptide.cli.program import Program
 from snaptide.cli.rules import app
+from snaptide.errors import BadArgument
+from snaptide.plan.rules import rules_for
+from snaptide.plan.source import Source
 
 RulesFile = Annotated[
     Path,
@@ -53,12 +57,15 @@ def diff(
     site: SiteArgument,
     file: RulesFile,
     keep_others: KeepOthers = False,
+    values: Set = None,
 ) -> None:
     """Show what a file of rules would change; ends with 3 if anything.
 
     Example: snaptide rules diff hq rules.toml
     """
-    changes = rulebook.diff(site, read_rules(file), keep_others=keep_others)
+    changes = rulebook.diff(
+        site, read_rules(file, site.name, values), keep_others=keep_others
+    )
     show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
     end_if(attention=changes)
 
@@ -69,6 +76,7 @@ def apply(
     site: SiteArgument,
     file: RulesFile,
     keep_others: KeepOthers = False,
+    values: Set = None,
 ) -> None:
     """Make the rules of a master those of a file, in one transaction.
 
@@ -76,21 +84,30 @@ def apply(
     """
     changes = rulebook.apply(
         site,
-        read_rules(file),
+        read_rules(file, site.name, values),
         f"apply {file.name}",
         keep_others=keep_others,
     )
     show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
 
 
-def read_rules(file: Path) -> dict[str, Any]:
-    """Read the document in a file of rules; of a site's file, its rules.
+def read_rules(
+    file: Path, master: str, values: list[str] | None = None
+) -> dict[str, Any]:
+    """Read the document in a file of rules; of a site's file, its rules for a master.
 
     Raises:
         BadRulebook: the file cannot be read, or is not TOML.
+        BadSiteFile: see `rules_for`.
     """
     try:
-        found = tomllib.loads(file.read_text("utf-8"))
+        text = file.read_text("utf-8")
+        found = tomllib.loads(text)
     except (OSError, ValueError) as error:
         raise BadRulebook(f"{file}: {error}", file=str(file)) from error
-    return {"tables": found.get("tables", {})} if "site" in found else found
+    if "site" in found:
+        source = Source.of(str(file), text)
+        return {"tables": rules_for(master, found, source, parameters(values))}
+    if values:
+        raise BadArgument(f"{file} has no parameters: it is not the file of a site.")
+    return found

@@ -110,7 +110,11 @@ def rules(file: SiteFile, site: Site, new: Collection[str]) -> Iterator[SetRules
         )
         if changes:
             yield SetRules(
-                site=home, file=file.source.file, book=book, changes=tuple(changes)
+                site=home,
+                file=file.source.file,
+                values=file.for_rules,
+                book=book,
+                changes=tuple(changes),
             )
 
 

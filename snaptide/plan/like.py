@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from sites import Directory
 from snaptide.plan.apply import Applied, apply
 from snaptide.plan.export import export
+from snaptide.plan.parameters import setting
 from snaptide.plan.reader import parsed
 from snaptide.plan.source import Source
 from snaptide.plan.step import Step
@@ -45,4 +46,5 @@ def like(
     document = {name: found[name] for name in _SECTIONS if name in found}
     document["site"] = {"name": site}
     source = Source(file=f"site {other}")
-    return apply(directory, parsed(document, source, given), on_step=on_step)
+    command = ("snapshot", "create", site, "--like", other, *setting(given))
+    return apply(directory, parsed(document, source, given, command), on_step=on_step)

@@ -111,6 +111,22 @@ def literal(value: str) -> str:
     return sql.Literal(value).as_string(None)
 
 
+def setting(values: Mapping[str, str]) -> list[str]:
+    """The words of a command that give parameters their values."""
+    return [w for name, value in values.items() for w in ("--set", f"{name}={value}")]
+
+
+def named_in(document: Any) -> set[str]:
+    """The parameters that the texts of a document name."""
+    if isinstance(document, dict):
+        document = list(document.values())
+    if isinstance(document, list):
+        return {name for value in document for name in named_in(value)}
+    if isinstance(document, str):
+        return {one[2] for one in _PARAMETER.finditer(document) if not one[1]}
+    return set()
+
+
 def escaped(document: Any) -> Any:
     """A document whose texts mean themselves, whatever they hold."""
     if isinstance(document, dict):

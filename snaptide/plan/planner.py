@@ -106,7 +106,7 @@ def _snapshots(
     file: SiteFile, site: Site, found: Found, wanted: Sequence[Wanted], draft: _Draft
 ) -> None:
     """Create and alter snapshots, parents before their children."""
-    altered = _Alterations(file.source.file, site.name, draft.steps)
+    altered = _Alterations(file, site.name, draft.steps)
     for one in wanted:
         there = found.snapshots.get(one.name)
         if there is None:
@@ -140,7 +140,7 @@ class _Alterations:
     rows of theirs comes between.
     """
 
-    def __init__(self, file: str, site: str, steps: list[Step]) -> None:
+    def __init__(self, file: SiteFile, site: str, steps: list[Step]) -> None:
         self._file = file
         self._site = site
         self._steps = steps
@@ -171,7 +171,9 @@ class _Alterations:
     def _make(self, group: str) -> None:
         together = tuple(altered for _, altered in self._waiting.pop(group))
         self._steps.append(
-            AlterConditions(site=self._site, file=self._file, snapshots=together)
+            AlterConditions(
+                site=self._site, whole=self._file.command, snapshots=together
+            )
         )
 
 

@@ -19,7 +19,7 @@ from snaptide.errors import BadArgument
 from snaptide.limits import age_of, bytes_of
 from snaptide.plan.document import Document
 from snaptide.plan.errors import BadSiteFile
-from snaptide.plan.parameters import Parameters
+from snaptide.plan.parameters import Parameters, named_in, setting
 from snaptide.plan.source import Source
 
 
@@ -29,6 +29,10 @@ class SiteFile:
 
     document: Document
     source: Source = field(repr=False)
+    #: the words of the command that makes a site what the file says
+    command: tuple[str, ...] = ()
+    #: the values that `rules apply` needs of the file (`rules_for`)
+    for_rules: Mapping[str, str] = field(default_factory=dict)
 
 
 def read(file: FilePath, parameters: Mapping[str, str] | None = None) -> SiteFile:
@@ -49,24 +53,40 @@ def read(file: FilePath, parameters: Mapping[str, str] | None = None) -> SiteFil
         raise BadSiteFile(f"{file} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
         raise BadSiteFile(f"{file} is not TOML: {error}.", file=str(file)) from None
-    return parsed(values, Source.of(str(file), text), parameters or {})
+    given = parameters or {}
+    command = ("apply", str(file), *setting(given))
+    return parsed(values, Source.of(str(file), text), given, command)
 
 
 def parsed(
-    values: dict[str, Any], source: Source, parameters: Mapping[str, str]
+    values: dict[str, Any],
+    source: Source,
+    parameters: Mapping[str, str],
+    command: tuple[str, ...],
 ) -> SiteFile:
     """The description of a site in a document, as `tomllib` reads it.
+
+    Parameters:
+        command: the words of the command that makes a site what the document says.
 
     Raises:
         BadSiteFile, UnsetParameter, UnusedParameter.
     """
+    needed = named_in(values.get("tables"))
     values = Parameters(parameters, source).put_in(values)
     try:
         document = Document.model_validate(values)
     except ValidationError as error:
         raise _refusal(source, error) from None
     _check(document, source)
-    return SiteFile(document=document, source=source)
+    if len({one.master for one in document.groups.values()}) > 1:
+        needed = {*parameters}
+    return SiteFile(
+        document=document,
+        source=source,
+        command=command,
+        for_rules={n: value for n, value in parameters.items() if n in needed},
+    )
 
 
 def _refusal(source: Source, error: ValidationError) -> BadSiteFile:

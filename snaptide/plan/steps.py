@@ -19,6 +19,7 @@ from sites import Directory, QualifiedName
 from sites.tables import type_statements
 from sites.words import counted
 from snapshots import Condition, Leaving
+from snaptide.plan.parameters import setting
 from snaptide.plan.step import Outcome, Step, column_named, command_line
 from snaptide_imports import lazily
 
@@ -85,12 +86,15 @@ class SetRules(Step):
     """Make the rules of some of a master's tables those of the file."""
 
     file: str
+    #: the values of the parameters that the rules name
+    values: Mapping[str, str]
     book: Mapping[str, Any]
     changes: tuple[str, ...]
 
     @property
     def command(self) -> str:
-        return command_line("rules", "apply", self.site, self.file, "--keep-others")
+        words = ("rules", "apply", self.site, self.file, "--keep-others")
+        return command_line(*words, *setting(self.values))
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -167,14 +171,15 @@ class Altered:
 class AlterConditions(Step):
     """Change which rows snapshots of a group have, together."""
 
-    file: str
+    #: the words of the command that makes the site all that the file says
+    whole: tuple[str, ...]
     #: parents before those that follow them
     snapshots: tuple[Altered, ...]
 
     @property
     def command(self) -> str:
         if len(self.snapshots) > 1:
-            return command_line("apply", self.file)
+            return command_line(*self.whole)
         [one] = self.snapshots
         rows = _rows(one.where, one.follow) or ["--all-rows"]
         return command_line("snapshot", "alter", self.site, str(one.name), *rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from pathlib import Path
 
@@ -110,7 +111,7 @@ def test_children_that_ask_for_more_than_their_parents_change_with_them(
     file = write(tmp_path, text)
     applied(sites, file, store="1")
     [step, _] = planned(sites, file, store="2").steps
-    assert step.command == f"snaptide apply {file}"
+    assert step.command == f"snaptide apply {file} --set store=2"
     assert [line for line in step.details if line.startswith("snapshot")] == [
         "snapshot customer",
         "snapshot rental",
@@ -337,6 +338,41 @@ def test_commands_print_the_plan_and_end_as_they_say(
     assert "SNP-411" in snaptide("plan", str(file)).output
     assert "SNP-412" in snaptide("plan", *given, "--set", "sore=2").output
     assert snaptide("plan", str(tmp_path / "no.toml")).exit_code == 2
+
+
+def test_each_line_of_a_plan_can_be_run_by_itself(
+    sites: Directory, tmp_path: Path, snaptide: Snaptide
+) -> None:
+    """Also of a file whose rules have parameters, and of one with several masters."""
+    make_clerk(sites)
+    run(sites["store2"], "CREATE TABLE public.customer (id int PRIMARY KEY, name int)")
+    rule = FILE.replace('group = "names"', 'group = "${group}"')
+    own = '[[schedules]]\nkind = "push"\nsubject = "hq"\nevery = "90s"\n'
+    own += "options = {transaction_count = 5}\n"
+    others = (
+        '[groups.other]\nmaster = "store2"\n[snapshots.film]\ntable = "film"\n'
+        'group = "other"\n[tables.film]\ngroups = {n = ["n"]}\n'
+    )
+    run(sites["store2"], "CREATE TABLE public.film (id int PRIMARY KEY, n int)")
+    text = re.sub(r"\[snapshots\..*\]\n", r'\g<0>group = "shop"\n', rule)
+    given = {"store": "1", "group": "names"}
+    for file in (
+        write(tmp_path, text + own + others, "two.toml"),
+        write(tmp_path, rule.replace('"discard"', '"overwrite"') + own),
+    ):
+        for step in planned(sites, file, **given).steps:
+            if step.command.startswith("snaptide "):
+                snaptide.said(*shlex.split(step.command)[1:])
+            else:
+                run(sites[step.site], step.command)
+        found = planned(sites, file, **given)
+        assert found.settled, [one.command for one in found.steps]
+    assert [one.table.name for one in masters.list_rules(sites["store2"])] == ["film"]
+    rules = ("rules", "diff", "hq", str(file), "--keep-others")
+    assert "SNP-411" in snaptide.said(*rules, code=1)
+    plain = write(tmp_path, "[tables.customer]\n", "rules.toml")
+    said = snaptide.said("rules", "diff", "hq", str(plain), "--set", "a=b", code=2)
+    assert "it is not the file of a site" in said
 
 
 def test_databases_that_never_took_part_get_their_schema(
