@@ -74,10 +74,11 @@ def alter_conditions(
     """
     with site.session() as connection:
         identity.confirm(connection, site.name)
-        named = [snapshot.read(connection, name) for name in conditions]
-        group = _group(connection, named)
+        group = _group(connection, [snapshot.read(connection, n) for n in conditions])
     master = site.peer(group.master)
     with refresh_group.exclusively(site, group.name) as connection:
+        # They may have been altered a moment ago, by somebody else.
+        named = [snapshot.read(connection, name) for name in conditions]
         members = snapshot.members(connection, group.name)
         altered: dict[str, Snapshot] = {}
         for before, condition in zip(named, conditions.values(), strict=True):
@@ -115,9 +116,10 @@ def alter_leaving(site: Site, name: str, leaving: Leaving | str) -> SnapshotDesc
     """
     with site.session() as connection:
         identity.confirm(connection, site.name)
-        before = snapshot.read(connection, name)
-    policy = Leaving.named(leaving, updatable=before.updatable)
-    with refresh_group.exclusively(site, before.refresh_group):
+        found = snapshot.read(connection, name)
+    policy = Leaving.named(leaving, updatable=found.updatable)
+    with refresh_group.exclusively(site, found.refresh_group) as alone:
+        before = snapshot.read(alone, name)
         for attempt in locks.patiently():
             with attempt, site.transaction() as connection:
                 locks.briefly(connection)

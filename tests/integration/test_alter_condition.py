@@ -1,12 +1,15 @@
 """Other rows for a snapshot that is in use: view, grants and queue stay."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 import snapshots
-from sites import Directory
-from snapshots.definitions.refresh_group import exclusively
+from sites import Directory, Site
+from snapshots.definitions import refresh_group
 from snapshots.errors import NeedsParent, RefreshRunning, SnapshotRefused
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -19,6 +22,11 @@ pytestmark = pytest.mark.usefixtures("spark")
 FOREIGN_KEYS = (
     "SELECT conrelid::regclass::text FROM pg_constraint"
     " WHERE contype = 'f' AND conrelid::regclass::text LIKE '%snap$%' ORDER BY 1"
+)
+
+FROZEN = (
+    "SELECT FROM pg_trigger WHERE tgrelid = 'snap$_film'::regclass"
+    " AND tgfoid::regproc::text LIKE '%frozen%'"
 )
 
 
@@ -112,6 +120,28 @@ def test_what_follows_two_that_change_goes_on_following_both(hq, jfk):
     assert len(run(jfk, FOREIGN_KEYS)) == 4
 
 
+def test_somebody_alters_it_or_loads_it_just_before(hq, jfk, monkeypatch):
+    alone = refresh_group.exclusively
+
+    def after(first: Callable[[], object]) -> None:
+        def exclusively(site: Site, name: str) -> AbstractContextManager[Connection]:
+            monkeypatch.setattr(refresh_group, "exclusively", alone)
+            first()
+            return alone(site, name)
+
+        monkeypatch.setattr(refresh_group, "exclusively", exclusively)
+
+    after(lambda: snapshots.alter_condition(jfk, "customer", where="store_id = 2"))
+    altered = snapshots.alter_condition(jfk, "customer", where="store_id = 0")
+    assert [one.name for one in altered] == ["customer", "rental", "payment"]
+    run(hq, "CREATE TABLE public.film (id int PRIMARY KEY)")
+    log(hq, "film")
+    snapshots.create(jfk, "film", master="hq", updatable=True)
+    after(lambda: snapshots.refresh(jfk, "film"))
+    snapshots.alter_leaving(jfk, "film", "freeze")
+    assert len(run(jfk, FROZEN)) > 0
+
+
 def test_what_is_refused_changes_nothing(jfk):
     with pytest.raises(NeedsParent):
         snapshots.alter_condition(
@@ -119,7 +149,7 @@ def test_what_is_refused_changes_nothing(jfk):
             "customer",
             where="EXISTS (SELECT FROM payment p WHERE p.id = customer.id)",
         )
-    with exclusively(jfk, "shop"), pytest.raises(RefreshRunning):
+    with refresh_group.exclusively(jfk, "shop"), pytest.raises(RefreshRunning):
         snapshots.alter_condition(jfk, "customer")
     assert snapshots.describe_snapshot(jfk, "customer").condition == "(store_id = 1)"
     assert refresh(jfk, "shop")["customer"].method == "fast"
