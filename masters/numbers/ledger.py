@@ -111,6 +111,17 @@ def _of_column(table: QualifiedName, column: str) -> list[sa.ColumnElement[bool]
     ]
 
 
+def behind(
+    connection: Connection, source: Source, table: QualifiedName, column: str
+) -> int | None:
+    """The furthest number that sites have, if a sequence was set back before it."""
+    top = _furthest(connection, source, table, column)
+    # One that gave no number yet may be about to begin anywhere.
+    if top is None or source.position is None:
+        return None
+    return top if _missing(source, source.position, top) > 0 else None
+
+
 def skip(connection: Connection, source: Source, top: int | None) -> bool:
     """Draw numbers until a sequence is past one that a site has.
 

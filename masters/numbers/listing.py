@@ -29,6 +29,11 @@ class LeasedNumbers:
     #: the share of the column's numbers that are given, to whomever; None if nothing
     #: can be leased any more
     share: float | None
+    #: the sequence that gives the column its numbers now
+    sequence: str | None
+    #: the furthest number that sites have, if the sequence was set back: what it gives
+    #: to inserts at the master, sites may give, too
+    behind: int | None
 
 
 def list_leases(site: Site) -> list[LeasedNumbers]:
@@ -56,6 +61,10 @@ def of_master(connection: Connection) -> list[LeasedNumbers]:
                 returned=row.returned,
                 last_at=row.last_at,
                 share=None if source is None else source.share,
+                sequence=None if source is None else source.sequence,
+                behind=None
+                if source is None
+                else ledger.behind(connection, source, table, row.column_name),
             )
         )
     return found

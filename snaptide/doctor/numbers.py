@@ -74,8 +74,18 @@ def _of_master(connection: Connection, site: str) -> Iterator[Finding]:
     seen = set()
     for one in of_master(connection):
         column = f"{one.table}.{one.column}"
-        if one.share is not None and one.share >= NEARLY_ALL and column not in seen:
-            seen.add(column)
+        if column in seen:
+            continue
+        seen.add(column)
+        if one.behind is not None:
+            yield warning(
+                site,
+                column,
+                f"Its sequence was set back, and sites have numbers up to {one.behind}:"
+                " inserts here get the same ones, and pushes of these rows are parked.",
+                f"SELECT setval('{one.sequence}', {one.behind})",
+            )
+        if one.share is not None and one.share >= NEARLY_ALL:
             yield warning(
                 site,
                 column,

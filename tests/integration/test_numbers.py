@@ -377,6 +377,12 @@ def test_status_and_doctor(plain):
     assert "1,600 numbers are left, and 400 a day" in found(jfk)[0]
     run(jfk, "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 1600)")
     assert "No numbers are left" in found(jfk)[0]
+    # As people do after they have loaded rows.
+    run(hq, "SELECT setval('orders_id_seq', 500)")
+    (behind,) = (one for one in doctor.examine(hq) if one.subject == "orders.id")
+    assert "sites have numbers up to 2010" in behind.what
+    run(hq, behind.todo.partition(": ")[2] or behind.todo)
+    assert found(hq) == []
     run(hq, "SELECT setval('orders_id_seq', 1600000000)")
     assert "75% of its numbers" in found(hq)[0]
     run(hq, "ALTER SEQUENCE orders_id_seq CYCLE")
