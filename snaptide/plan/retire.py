@@ -61,15 +61,14 @@ def retire(
         WouldBeLost: the message says what; nothing was dropped.
         StillInUse: other sites have snapshots of its tables, or it is a master of a
             replication group.
-        SiteUnreachable: it is away, and `force` is not set.
+        SiteUnreachable: it is away, and `force` is not set; or one of its masters went
+            away meanwhile.
         StillNeeded: a view or another object of a user depends on a snapshot.
     """
-    try:
+    if force and (why := _why_away(site)):
+        made = Retired(site=site.name, lost=(why,))
+    else:
         made = _emptied(site, force=force, on_step=on_step)
-    except SiteUnreachable as error:
-        if not force:
-            raise
-        made = Retired(site=site.name, lost=(error.message,))
     unregistered, away = _forgotten(site)
     return Retired(
         site=site.name,
@@ -79,6 +78,15 @@ def retire(
         lost=made.lost,
         away=away,
     )
+
+
+def _why_away(site: Site) -> str | None:
+    """Why the site itself, and not one of its masters, cannot be reached."""
+    try:
+        with site.session():
+            return None
+    except SiteUnreachable as error:
+        return error.message
 
 
 def _emptied(
@@ -91,7 +99,10 @@ def _emptied(
         _refuse_in_use(connection, site)
     found = found_at(site)
     pushes = deferred.push_all(site)
-    lost = [*_left(site, found), *(one.message for one in pushes.errors)]
+    lost = [*_left(site, found)]
+    # A master that is away is named already.
+    new = (m for m in (e.message for e in pushes.errors) if m not in "\n".join(lost))
+    lost += [*new]
     if lost and not force:
         raise WouldBeLost(f"Site {site.name}: {'; '.join(lost)}.", lost=lost)
     steps: list[Step] = [
@@ -147,7 +158,8 @@ def _left(site: Site, found: Found) -> Iterator[str]:
         try:
             parked = len(deferred.list_errors(site.peer(home), site.name))
         except (SiteUnreachable, SiteNotInitialised) as error:
-            yield f"{home} cannot say whether it has parked transactions: {error}"
+            what = "cannot say whether it has parked transactions"
+            yield f"{home} {what}: {error.message}"
             continue
         if parked:
             what = counted(parked, "parked transaction")

@@ -12,10 +12,12 @@ import masters
 import snapshots
 from deferred.queues import backlog
 from sites import Directory, Site, faults
+from sites.errors import SiteUnreachable
 from sites.faults import InjectedFault
 from snaptide.cli import app
 from snaptide.plan import retire
 from snaptide.plan.errors import StillInUse, WouldBeLost
+from snaptide.plan.steps import DropSnapshot
 from tests.fix_sites import log
 from tests.fix_worker import WriteSettings
 from tests.fix_worlds import prepared_once
@@ -141,6 +143,33 @@ def test_a_site_that_is_gone_is_forgotten_everywhere(
         assert call()[0] == 4
         code, said = call("--force")
     assert (code, "hq has forgotten child, old, parent." in said) == (3, True), said
+    assert registered(sites["hq"]) == [("store2", "parent")]
+
+
+def test_a_master_that_is_away_is_named_once(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = {n: s.url.render_as_string(hide_password=False) for n, s in sites.items()}
+    urls["hq"] = urls["hq"].replace("/hq", "/nowhere")
+    run(sites["store1"], "UPDATE public.parent SET n = 7 WHERE id = 1")
+    with Directory(urls) as alone:
+        with pytest.raises(WouldBeLost) as refused:
+            retire(alone["store1"])
+        assert refused.value.message.count("cannot be reached") == 1
+        assert "1 change in queue for hq" in refused.value.message
+        assert len(snapshots.list_snapshots(sites["store1"])) == 2
+        done = retire(alone["store1"], force=True)
+        assert (done.away, len(done.lost)) == (("hq",), 2)
+    assert snapshots.list_snapshots(sites["store1"]) == []
+    assert retire(sites["store1"]).unregistered == {"hq": ("child", "parent")}
+
+    # It went away in the middle: the site still has its snapshots, and does not go.
+    def lost(*_: object) -> None:
+        raise SiteUnreachable("Site hq cannot be reached.")
+
+    monkeypatch.setattr(DropSnapshot, "run", lost)
+    with pytest.raises(SiteUnreachable):
+        retire(sites["store2"], force=True)
     assert registered(sites["hq"]) == [("store2", "parent")]
 
 
