@@ -168,6 +168,17 @@ class FirstLoadByAnother(RefreshError):
     )
 
 
+class ConditionBroken(RefreshError):
+    """The master can no longer evaluate the condition of a snapshot."""
+
+    code = "SNP-218"
+    hint = (
+        "Undo what was renamed or dropped at the master; or give the snapshot another "
+        "condition (snaptide snapshot alter SITE NAME --where), after the same change "
+        "at the site."
+    )
+
+
 # Creation and definition: SNP-220 to SNP-249.
 
 

@@ -26,7 +26,7 @@ from snapshots.errors import (
     UnknownSnapshot,
     UsersInTheWay,
 )
-from snapshots.refreshing import refresh_once, task
+from snapshots.refreshing import conditions, refresh_once, task
 from snapshots.reports import RefreshReport
 from snapshots.steps import ASK, PUSH, Steps
 
@@ -64,6 +64,7 @@ def refresh(
         CannotMerge: the site refuses the rows.
         TargetColumnsMoved: changes wait that were made for other columns.
         NoSnapshotLog, SnapshotLogTooYoung: a fast refresh (`f`) is not possible.
+        ConditionBroken: what a condition names was renamed or dropped at the master.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
             of the two databases is away, or was restored or replaced.
         PastRetention, CannotTell, PushRunning: the two databases do not agree on
@@ -116,7 +117,8 @@ def _refresh(
                 given = task.read(connection, site, group.name, named, chosen, steps)
                 if not chosen.refresh_after_errors:
                     task.refuse_errors(given)
-                position, reports = refresh_once.refresh_once(given, progress)
+                with conditions.explained(given):
+                    position, reports = refresh_once.refresh_once(given, progress)
     return RefreshReport(
         site=site.name,
         group=group.name,

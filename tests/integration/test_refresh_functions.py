@@ -1,9 +1,12 @@
 """Functions that a condition calls, replaced at the master where no log sees it."""
 
+from typing import Any
+
 import pytest
 
 import snapshots
 from sites import Directory
+from snapshots.errors import ConditionBroken
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
@@ -47,6 +50,40 @@ def test_the_next_refresh_compares_all(near: Directory, change: str) -> None:
     assert_equal_to_master(jfk)
     run(hq, "UPDATE public.t SET v = 'three' WHERE id = 1")
     assert {one.method for one in refresh(jfk, "g").values()} == {"fast"}
+    assert_equal_to_master(jfk)
+
+
+def test_one_that_is_gone_is_named_with_the_snapshot(near: Directory) -> None:
+    hq, jfk = near["hq"], near["jfk"]
+    run(hq, 'ALTER FUNCTION public."is Near"(int) RENAME TO near')
+    with pytest.raises(ConditionBroken, match=r'Snapshot c: .* public."is Near"'):
+        refresh(jfk, "g")
+    run(hq, 'ALTER FUNCTION public.near(int) RENAME TO "is Near"')
+    refresh(jfk, "g")
+    assert_equal_to_master(jfk)
+
+
+def test_a_value_of_an_enum_is_renamed(sites: Directory) -> None:
+    """The condition is a text, which PostgreSQL does not change."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    for site in (hq, jfk):
+        run(site, "CREATE TYPE public.state AS ENUM ('open', 'paid')")
+    run(
+        hq,
+        "CREATE TABLE public.bill (id int PRIMARY KEY, state public.state)",
+        "INSERT INTO public.bill VALUES (1, 'open'), (2, 'paid')",
+    )
+    log(hq, "bill")
+    made: dict[str, Any] = {"master": "hq", "updatable": True}
+    snapshots.create(jfk, "bill", where="state = 'open'", **made)
+    snapshots.refresh(jfk, "bill")
+    rename = "ALTER TYPE public.state RENAME VALUE 'open' TO 'due'"
+    run(hq, rename, "UPDATE public.bill SET state = 'due' WHERE id = 2")
+    with pytest.raises(ConditionBroken, match=r"Snapshot bill: .*'open'"):
+        snapshots.refresh(jfk, "bill")
+    run(jfk, rename)
+    snapshots.alter_condition(jfk, "bill", where="state = 'due'")
+    snapshots.refresh(jfk, "bill")
     assert_equal_to_master(jfk)
 
 
