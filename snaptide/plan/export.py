@@ -256,8 +256,13 @@ def _value(site: Site, kept: Sequence[Snapshot], name: str) -> tuple[str, str]:
 
 
 def _named(site: str, values: Mapping[str, str]) -> str:
-    """The site's name, with a parameter for the value that it ends with."""
+    """The site's name, with a parameter for the value that it ends with.
+
+    A value that is a part of a longer number would name another site's in its stead.
+    """
     for name, value in values.items():
-        if value and site.endswith(value):
-            return f"{site.removesuffix(value)}${{{name}}}"
+        before = site.removesuffix(value)
+        is_part = before[-1:].isdigit() and value[:1].isdigit()
+        if value and before != site and not is_part:
+            return f"{before}${{{name}}}"
     return site

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,24 @@ def test_a_number_of_another_type_is_written_with_its_own(
     assert planned(sites, file, store="1").settled
     applied(sites, file, store="2")
     assert_equal_to_master(sites["store2"])
+
+
+def test_a_site_whose_number_ends_with_another_keeps_its_name(
+    make_sites: Callable[..., Directory],
+) -> None:
+    sites = make_sites("hq", "store12")
+    run(sites["hq"], SHOP)
+    log(sites["hq"], "rental")
+    snapshots.create(
+        sites["store12"],
+        "rental",
+        master="hq",
+        columns=["id", "customer_id"],
+        where="customer_id = 2",
+    )
+    found = export(sites["store12"], ["customer"])
+    assert found.parameters == {"customer": "2"}
+    assert found.document["site"] == {"name": "store12"}
 
 
 def test_a_number_with_decimals_is_no_parameter(sites: Directory) -> None:
