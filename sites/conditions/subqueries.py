@@ -107,13 +107,6 @@ def parts(condition: str | None, table: QualifiedName) -> Parts:
     )
 
 
-def demands(shape: Shape) -> frozenset[Shape]:
-    """The parts of a condition that must all hold."""
-    if isinstance(shape, tuple) and shape[:1] == ("AND",):
-        return frozenset(shape[1:])
-    return frozenset({shape}) if shape else frozenset()
-
-
 def one_line(condition: str) -> str:
     """A printed condition without line breaks, and without what EXISTS selects."""
     reader = _Reader(condition)

@@ -21,6 +21,7 @@ from sqlalchemy import Boolean, Connection, FromClause, Row, Select, TableClause
 from masters.log import catalog
 from sites.capture import position
 from sites.conditions import ranges, subqueries
+from sites.conditions.implied import implies
 from sites.conditions.subqueries import Subquery
 from sites.names import QualifiedName, numbered
 from sites.tables.table import ForeignKey, Table, describe
@@ -200,10 +201,8 @@ def _has(parent: Snapshot, one: Subquery) -> bool:
     It has if it has all rows, or if the subquery asks of them what its condition does,
     and perhaps more.
     """
-    if parent.condition is None:
-        return True
-    own = parent.parts.shape
-    return subqueries.demands(own) <= subqueries.demands(one.shape)
+    whole = parent.condition is None
+    return whole or implies(one.shape, parent.parts.shape)
 
 
 def follows(child: Snapshot, key: ForeignKey, parent: Snapshot) -> bool:

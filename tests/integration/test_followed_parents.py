@@ -330,6 +330,35 @@ def test_a_view_is_refused_that_would_hide_rows_whose_parents_are_not_there(hq, 
     assert_equal_to_master(jfk)
 
 
+def test_rows_below_rows_of_the_same_table(hq, jfk):
+    """A store's staff, and whoever works for one of them: users may change both."""
+    run(
+        hq,
+        "CREATE TABLE public.staff (id int PRIMARY KEY, store int,"
+        " boss int REFERENCES public.staff)",
+        "CREATE INDEX ON public.staff (boss)",
+        "INSERT INTO public.staff VALUES (1, 1, NULL), (2, 2, 1), (3, 2, 2), (4, 3, 4)",
+    )
+    log(hq, "staff")
+    snapshots.create(
+        jfk,
+        "staff",
+        master="hq",
+        where="store = 1 OR EXISTS (SELECT FROM staff b WHERE b.id = staff.boss"
+        " AND b.store = 1)",
+        updatable=True,
+    )
+    snapshots.refresh(jfk, "staff")
+    assert run(jfk, "SELECT id FROM public.staff ORDER BY 1") == [(1,), (2,)]
+    run(jfk, "INSERT INTO public.staff VALUES (5, 2, 1)")
+    with user(jfk) as one, pytest.raises(Exception, match="check option"):
+        one.execute("INSERT INTO public.staff VALUES (6, 2, 2)")
+    run(hq, "UPDATE public.staff SET store = 1 WHERE id IN (2, 4)")
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    assert run(jfk, "SELECT count(*) FROM public.staff") == [(5,)]
+
+
 def test_what_cannot_be_kept_up_to_date_is_refused(hq, jfk):
     run(hq, "CREATE TABLE public.plain (id int PRIMARY KEY, name text UNIQUE)")
 

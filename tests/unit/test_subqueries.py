@@ -3,6 +3,7 @@
 import pytest
 
 from sites.conditions import subqueries
+from sites.conditions.implied import implies
 from sites.conditions.subqueries import Unreadable
 from sites.names import QualifiedName
 
@@ -56,6 +57,30 @@ def test_varchar_is_compared_as_text():
         " (rental.kind)::text)))"
     ).subqueries
     assert (found.columns, found.key, found.as_text) == (("kind",), ("name",), (True,))
+
+
+@pytest.mark.parametrize(
+    ("given", "other", "known"),
+    [
+        ("((a = 1) AND (b = 2))", "(a = 1)", True),
+        ("(a = 1)", "((a = 1) AND (b = 2))", False),
+        ("(a = 1)", "((b = 2) OR (a = 1))", True),
+        ("((b = 2) OR (a = 1))", "(a = 1)", False),
+        ("((b = 2) AND (c = 3))", "((a = 1) OR ((b = 2) AND (c = 3)))", True),
+        ("(b = 2)", "((a = 1) OR ((b = 2) AND (c = 3)))", False),
+        ("((b = 2) AND (c = 3))", "(((a = 1) OR (b = 2)) AND (c = 3))", True),
+        ("((b = 2) OR (a = 1))", "((b = 2) OR (a = 1))", True),
+        ("(a = 1)", "(NOT (a = 1))", False),
+        ("(a = 1)", "(NOT ((a = 1) OR (b = 2)))", False),
+    ],
+)
+def test_what_one_condition_says_about_another(given, other, known):
+    assert implies(read(given).shape, read(other).shape) is known
+
+
+def test_a_condition_on_all_rows_is_fulfilled_by_each():
+    assert implies(read("(a = 1)").shape, ())
+    assert not implies((), read("(a = 1)").shape)
 
 
 @pytest.mark.parametrize(
