@@ -53,15 +53,31 @@ def values(row: Mapping[str, str | None] | None) -> str:
 
 
 def said_of(report: CheckReport) -> str:
-    """The outcome of a check in one sentence."""
-    away = f" Not compared: {', '.join(report.away)}." if report.away else ""
+    """The outcome of a check in a sentence or two."""
+    left = (("Not compared", report.away), ("Not loaded yet", report.not_loaded))
+    parts = [
+        _of_rows(report),
+        *(f"{w}: {', '.join(some)}." for w, some in left if some),
+    ]
+    return " ".join(parts)
+
+
+def _of_rows(report: CheckReport) -> str:
     if report.unexplained:
-        return f"{counted(report.unexplained, 'row', 'differ')} without a reason.{away}"
+        return f"{counted(report.unexplained, 'row', 'differ')} without a reason."
     if report.unproven:
         said = counted(report.unproven, "row", "differ")
-        return f"{said} and cannot be told: refresh first.{away}"
-    equal = all(one.equal for one in report.snapshots)
-    return ("Equal." if equal else "All differences are explained.") + away
+        return f"{said} and cannot be told: refresh first."
+    compared = [one for one in report.snapshots if one.compared]
+    if not compared:
+        return "Nothing was compared."
+    equal = all(one.equal for one in compared)
+    return "Equal." if equal else "All differences are explained."
+
+
+def without_differences(one: SnapshotCheck) -> str:
+    """What a check says of a snapshot for which it has counted no row."""
+    return "equal" if one.compared else "not loaded"
 
 
 def said_of_masters(report: GroupCheckReport) -> str:

@@ -100,15 +100,21 @@ class SnapshotCheck:
     counts: tuple[Count, ...]
     #: unexplained ones first
     differences: tuple[Difference, ...]
-    #: why unexplained differences could not be told from others; None if they could
+    #: why unexplained differences could not be told from others, or why no row was
+    #: compared; None if they could
     unproven: str | None
     #: columns of the master table that the snapshot does not have, so not compared
     not_carried: tuple[str, ...] = ()
 
     @property
+    def compared(self) -> bool:
+        """Whether its rows were compared: a snapshot without a first load has none."""
+        return self.moment_here is not None
+
+    @property
     def equal(self) -> bool:
-        """Whether no row differs."""
-        return not self.counts
+        """Whether its rows were compared, and none of them differs."""
+        return self.compared and not self.counts
 
     @property
     def unexplained(self) -> int:
@@ -131,7 +137,7 @@ class CheckReport:
     #: how many rows of each snapshot it lists at most
     most: int
     snapshots: tuple[SnapshotCheck, ...]
-    #: when it began, by the site's clock
+    #: when it began, by the clock of the program
     at: datetime
     seconds: float
     #: refresh groups that were not compared because their master does not answer, with
@@ -142,8 +148,13 @@ class CheckReport:
 
     @property
     def equal(self) -> bool:
-        """Whether no row of any snapshot differs, and all groups were compared."""
+        """Whether all snapshots were compared, and no row of any differs."""
         return not self.away and all(one.equal for one in self.snapshots)
+
+    @property
+    def not_loaded(self) -> tuple[str, ...]:
+        """The snapshots that were not compared, because they wait for their load."""
+        return tuple(one.name for one in self.snapshots if not one.compared)
 
     @property
     def differing(self) -> int:

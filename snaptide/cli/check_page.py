@@ -122,10 +122,10 @@ def _snapshot(body: Element, one: SnapshotCheck) -> None:
 
 
 def _proven(one: SnapshotCheck) -> str:
-    if one.unproven is not None:
-        return f"Nothing is proven: {one.unproven}."
     if one.equal:
         return "Proven: each row that was compared is the same at both sides."
+    if one.unproven is not None:
+        return f"Nothing is proven: {one.unproven}."
     if not one.unexplained:
         return "Proven: what differs has a reason, and all other rows are the same."
     return (

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Group
 from rich.table import Table
 
-from snaptide.check_words import more_of, not_carried, said_of, values
+from snaptide.check_words import (
+    more_of,
+    not_carried,
+    said_of,
+    values,
+    without_differences,
+)
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import cell, table
 from snaptide.units import duration
@@ -33,7 +39,7 @@ def shown_check(report: CheckReport) -> Group:
     for one in report.snapshots:
         if one.differences:
             parts += ["", _rows(one)]
-        if one.unproven is not None:
+        if one.unproven is not None and not one.equal:
             parts += ["", f"{one.name}: {one.unproven}."]
     left_out = [one for one in report.snapshots if one.not_carried]
     if left_out:
@@ -53,8 +59,8 @@ def shown_check(report: CheckReport) -> Group:
 
 def _counts(one: SnapshotCheck) -> Iterator[tuple[object, ...]]:
     sides = (one.name, one.rows_master, one.rows_here)
-    if one.equal:
-        yield (*sides, "-", "equal" if one.unproven is None else "cannot be told", 0)
+    if not one.counts:
+        yield (*sides, "-", without_differences(one), 0)
     for count in one.counts:
         yield (*sides, count.kind, count.reason, count.rows)
 
@@ -91,9 +97,11 @@ def end_with(report: CheckReport) -> None:
     """End the program as a check ends.
 
     Raises:
-        typer.Exit: rows differ without a reason, or cannot be told, or a master is
-            away.
+        typer.Exit: rows differ without a reason, or cannot be told, a master is away,
+            or a snapshot is not loaded yet.
     """
     end_if(
-        failed=report.unexplained, unreachable=report.away, attention=report.unproven
+        failed=report.unexplained,
+        unreachable=report.away,
+        attention=report.unproven or report.not_loaded,
     )

@@ -1,6 +1,7 @@
 """`snaptide check`: what it prints, and what it ends with."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,46 @@ def test_what_cannot_be_told_ends_with_3(snaptide: Snaptide, hq: Site) -> None:
     run(hq, "TRUNCATE public.t")
     done = snaptide("check", "jfk")
     assert (done.exit_code, "cannot be told" in done.stdout) == (3, True)
+
+
+def test_what_is_not_loaded_yet_is_not_called_equal(
+    snaptide: Snaptide, hq: Site, jfk: Site, tmp_path: Path
+) -> None:
+    run(hq, "CREATE TABLE public.u (id int PRIMARY KEY)")
+    log(hq, "u")
+    snapshots.create(jfk, "u", master="hq")
+    page = tmp_path / "check.html"
+    done = snaptide("check", "jfk", "--save", "--html", str(page))
+    assert (done.exit_code, "Equal. Not loaded yet: u." in done.stdout) == (3, True)
+    assert "not loaded" in done.stdout
+    assert "Nothing is proven: it has not been loaded yet." in page.read_text("utf-8")
+    report = snapshots.show_check(jfk, 1)
+    assert [(one.name, one.equal) for one in report.snapshots] == [
+        ("t", True),
+        ("u", False),
+    ]
+    assert (report.equal, report.not_loaded) == (False, ("u",))
+    done = snaptide("check", "jfk", "u")
+    assert done.exit_code == 3
+    assert "Nothing was compared. Not loaded yet: u." in done.stdout
+    done = snaptide("check", "hq")
+    assert (done.exit_code, "Nothing was compared." in done.stdout) == (0, True)
+
+
+def test_equal_rows_are_proven_whatever_the_logs_name(
+    snaptide: Snaptide, hq: Site, tmp_path: Path
+) -> None:
+    run(
+        hq,
+        "CREATE TABLE public.kept AS SELECT * FROM public.t",
+        "TRUNCATE public.t",
+        "INSERT INTO public.t SELECT * FROM public.kept",
+    )
+    page = tmp_path / "check.html"
+    done = snaptide("check", "jfk", "--html", str(page))
+    assert (done.exit_code, "cannot be told" in done.stdout) == (0, False)
+    assert "Equal." in done.stdout
+    assert "each row that was compared is the same" in page.read_text("utf-8")
 
 
 def test_wrong_input(snaptide: Snaptide) -> None:

@@ -187,6 +187,19 @@ def test_all_of_ten_thousand_rows_can_be_reached(
         browser.get(f"{path}?from={wrong}", 404)
 
 
+def test_what_was_not_loaded_is_not_called_equal(
+    sites: Directory, browser: Browser
+) -> None:
+    waits = "it has not been loaded yet"
+    new = replace(found("new"), moment_here=None, position=None, unproven=waits)
+    full = replace(found("full"), unproven="the logs do not name all")
+    page = browser.get(f"/sites/jfk/checks/{save(sites, new, full)}")
+    assert '<p class="problem">Equal. Not loaded yet: new.</p>' in page
+    assert waits in page
+    assert "not loaded" in page
+    assert "the logs do not name all" not in page
+
+
 def test_the_rows_of_one_snapshot(sites: Directory, browser: Browser) -> None:
     names = ["public.a", 'public."b&c ?"']
     number = save(sites, *(found(name, differing(n)) for n, name in enumerate(names)))

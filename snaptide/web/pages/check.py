@@ -10,7 +10,14 @@ from typing import Any
 import snapshots
 from snapshots import CheckReport, Difference, Reason, SnapshotCheck
 from snapshots.check.report import ERROR
-from snaptide.check_words import MEANING, more_of, not_carried, said_of, values
+from snaptide.check_words import (
+    MEANING,
+    more_of,
+    not_carried,
+    said_of,
+    values,
+    without_differences,
+)
 from snaptide.web.listed import listed, start_of
 from snaptide.web.page import Page
 from snaptide.web.rendering import shown
@@ -117,9 +124,8 @@ def _parked(known: Collection[str], one: SnapshotCheck, row: Difference) -> str 
 
 
 def _lines(one: SnapshotCheck) -> Iterator[Line]:
-    if one.equal:
-        said = "equal" if one.unproven is None else Reason.UNPROVEN.value
-        yield Line(snapshot=one, kind="-", reason=said, rows=0)
+    if not one.counts:
+        yield Line(snapshot=one, kind="-", reason=without_differences(one), rows=0)
     for count in one.counts:
         yield Line(
             snapshot=one,
