@@ -138,9 +138,13 @@ _IN_DOUBT = (
 #: As `snapshots.check.saved` finds them; that would import all that a check needs.
 _UNEXPLAINED = (
     "(SELECT sum((counted ->> 2)::bigint) FROM ("
-    "SELECT DISTINCT ON (snapshot) counts FROM snaptide.check_snapshot"
-    " ORDER BY snapshot, run_id DESC) AS last, jsonb_array_elements(counts) AS counted"
-    " WHERE counted ->> 1 = 'unexplained')"
+    "SELECT DISTINCT ON (one.snapshot) one.counts FROM snaptide.check_snapshot AS one"
+    " JOIN snaptide.check_run AS run ON run.id = one.run_id"
+    " WHERE one.moment_here IS NOT NULL AND"
+    " (run.condition IS NULL AND cardinality(run.columns) = 0"
+    " OR jsonb_path_exists(one.counts, 'strict $[*] ? (@[1] == \"unexplained\")'))"
+    " ORDER BY one.snapshot, one.run_id DESC) AS last,"
+    " jsonb_array_elements(counts) AS counted WHERE counted ->> 1 = 'unexplained')"
 )
 _LOG_BYTES = (
     "(SELECT sum(pg_total_relation_size(part.relid)) FROM snaptide.snapshot_log AS log,"

@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 
 from sites.sessions import identity
 from sites.sessions.site import Site
+from sites.transfer.types import NativeType
 from sites.writing.staged import selected
 from snapshots.catalog import check_difference, check_run, check_snapshot
 from snapshots.check.errors import NoSuchCheck
@@ -30,6 +31,16 @@ from snapshots.definitions import snapshot
 KEPT = 100
 
 _run, _of, _row = check_run.c, check_snapshot.c, check_difference.c
+
+#: A check was about all rows and columns.
+_WHOLE = sa.and_(_run.condition.is_(None), func.cardinality(_run.columns) == 0)
+#: It found rows that differ without a reason.
+_FOUND = func.jsonb_path_exists(
+    _of.counts,
+    cast(
+        f'strict $[*] ? (@[1] == "{Reason.UNEXPLAINED.value}")', NativeType("jsonpath")
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +68,8 @@ class LastCheck:
 def save(site: Site, report: CheckReport) -> CheckReport:
     """Keep a report at its site, in a transaction of its own; returns it with its run.
 
-    Removes older ones: the last `KEPT` stay, and the last of each snapshot. Writes
-    `check_run`, `check_snapshot` and `check_difference`.
+    Removes older ones: the last `KEPT` stay, and the last of each snapshot
+    (`last_of_each`). Writes `check_run`, `check_snapshot` and `check_difference`.
     """
     with identity.initialised(site) as connection:
         run = connection.scalar(
@@ -169,7 +180,11 @@ def keys(
 
 
 def last_of_each(connection: Connection) -> dict[str, LastCheck]:
-    """The last saved check of each snapshot that has one, by its key."""
+    """The last saved check of each snapshot that has one, by its key.
+
+    One that found nothing, but looked at some rows or columns alone, does not count: it
+    says nothing of the others. Nor does one that found the snapshot not loaded yet.
+    """
     rows = connection.execute(
         select(
             _of.snapshot,
@@ -179,6 +194,7 @@ def last_of_each(connection: Connection) -> dict[str, LastCheck]:
             (func.now() - _run.began_at).label("age"),
         )
         .join_from(check_snapshot, check_run, _of.run_id == _run.id)
+        .where(_of.moment_here.is_not(None), sa.or_(_WHOLE, _FOUND))
         .ext(distinct_on(_of.snapshot))
         .order_by(_of.snapshot, _of.run_id.desc())
     )
@@ -207,14 +223,13 @@ def _read(connection: Connection, run: int) -> Row[Any]:
 def _remove_old(connection: Connection) -> None:
     """Remove all but the last `KEPT` checks and the last of each snapshot."""
     latest = select(_run.id).order_by(_run.id.desc()).limit(KEPT)
-    present = [one.key for one in snapshot.all_of(connection)]
-    last_of_each = (
-        select(func.max(_of.run_id))
-        .where(selected(check_snapshot, {"snapshot": tuple(present)}))
-        .group_by(_of.snapshot)
-    )
+    present = {one.key for one in snapshot.all_of(connection)}
+    last = last_of_each(connection).items()
+    kept = tuple(one.run for key, one in last if key in present)
     connection.execute(
-        sa.delete(check_run).where(_run.id.not_in(sa.union_all(latest, last_of_each)))
+        sa.delete(check_run).where(
+            _run.id.not_in(latest), sa.not_(selected(check_run, {"id": kept}))
+        )
     )
 
 

@@ -23,7 +23,8 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
             yield info(
                 site,
                 one.key,
-                "It was never checked against its master, or no check was saved.",
+                "It was never checked against its master as a whole, or no such "
+                "check was saved.",
                 f"snaptide check {site} {one.key} --save",
             )
         else:

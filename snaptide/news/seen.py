@@ -129,10 +129,18 @@ def _destinations(site: str, found: Sequence[Backlog]) -> Iterator[tuple[str, Ne
 
 
 def _checks(site: Site) -> Iterator[tuple[str, News]]:
-    """The checks that are the last of a snapshot, if rows differed without a reason."""
+    """The checks that are the last of a snapshot, if rows differed without a reason.
+
+    One that found nothing, but looked at some rows or columns alone, does not count.
+    """
     later: set[str] = set()
     for one in snapshots.list_checks(site):
-        compared = {snapshot.name for snapshot in one.snapshots}
+        part = one.where is not None or bool(one.columns)
+        compared = {
+            found.name
+            for found in one.snapshots
+            if found.compared and (found.unexplained or not part)
+        }
         if one.unexplained and compared - later:
             yield (
                 f"check {one.run} {one.at.isoformat()}",

@@ -78,6 +78,11 @@ def test_what_is_not_loaded_yet_is_not_called_equal(
     done = snaptide("check", "jfk", "u")
     assert done.exit_code == 3
     assert "Nothing was compared. Not loaded yet: u." in done.stdout
+    # A check that has not looked at it does not count as one, once it is loaded.
+    refresh(jfk, "u")
+    found = json.loads(snaptide("doctor", "jfk", "--json").stdout)
+    [what] = [one["what"] for one in found if one["subject"] == "u"]
+    assert what.startswith("No check of all its rows")
     done = snaptide("check", "hq")
     assert (done.exit_code, "Nothing was compared." in done.stdout) == (0, True)
 

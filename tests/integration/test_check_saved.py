@@ -192,12 +192,13 @@ def test_the_last_checks_stay_and_the_last_of_each_snapshot(
     jfk: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saved, "KEPT", 2)
+    snapshots.check(jfk, "u", where="id = 'a'", save=True)
     for names in ("u", "t", "t", ("t", "u"), "t", "t", "t"):
         snapshots.check(jfk, names, save=True)
-    assert kept(jfk) == [7, 6, 4]
+    assert kept(jfk) == [8, 7, 5]
     snapshots.drop(jfk, "u")
     snapshots.check(jfk, "t", save=True)
-    assert kept(jfk) == [8, 7]
+    assert kept(jfk) == [9, 8]
 
 
 def test_checks_are_deleted_by_number(jfk: Site) -> None:
@@ -322,7 +323,7 @@ def test_doctor_names_the_last_check_of_each_snapshot(
             if one["severity"] == severity and one["subject"] in ("t", "u")
         }
 
-    assert {name: "never checked" in what for name, what in told("info").items()} == {
+    assert {name: "No check of" in what for name, what in told("info").items()} == {
         "t": True,
         "u": True,
     }
@@ -334,6 +335,11 @@ def test_doctor_names_the_last_check_of_each_snapshot(
     as_refresh(jfk, 'DELETE FROM public."snap$_t" WHERE id < 3')
     snapshots.check(jfk, "t", save=True)
     assert "saved check, 2, was 0.0 hours ago and found 2 rows" in told("error")["t"]
+    # What looks at a part says nothing of the rest.
+    for part in ({"where": "id > 5"}, {"columns": ["id"], "where": "n > 5"}):
+        assert snapshots.check(jfk, "t", save=True, **part).equal
+    assert "saved check, 2, was" in told("error")["t"]
+    assert "saved check, 1, was" in told("info")["u"]
     assert [*told("info")] == ["u"]
     assert snaptide("doctor", "jfk").exit_code == 3
 

@@ -75,14 +75,16 @@ def test_rows_that_checks_could_not_explain(sites: Directory) -> None:
     for run_id, counts in (
         (1, '[["differs", "unexplained", 7]]'),
         (2, '[["extra", "unexplained", 2], ["missing", "queued", 5]]'),
+        # It looked at some rows alone, and found nothing: that says little.
+        (3, "[]"),
     ):
         run(
             jfk,
-            "INSERT INTO snaptide.check_run (began_at, seconds, columns, most)"
-            " VALUES (now(), 1, '{}', 10)",
+            "INSERT INTO snaptide.check_run (began_at, seconds, condition, columns,"
+            f" most) VALUES (now(), 1, nullif('{run_id}', '1'), '{{}}', 10)",
             "INSERT INTO snaptide.check_snapshot (run_id, snapshot, no, refresh_group,"
-            " master, master_table, rows_master, rows_here, counts) VALUES"
-            f" ({run_id}, 'a', 1, 'a', 'hq', 'a', 1, 1, '{counts}')",
+            " master, master_table, rows_master, rows_here, counts, moment_here) VALUES"
+            f" ({run_id}, 'a', 1, 'a', 'hq', 'a', 1, 1, '{counts}', '1:1:')",
         )
     with jfk.connect() as connection:
         last = last_of_each(connection)["a"].unexplained

@@ -129,11 +129,18 @@ def test_a_broken_contract_and_a_check_are_told(
     )
     sql = (
         "INSERT INTO snaptide.check_snapshot (run_id, no, snapshot, refresh_group,"
-        " master, master_table, rows_master, rows_here, counts)"
-        " SELECT id, 0, 'orders', 'g', 'hq', 'orders', 2, 2,"
+        " master, master_table, rows_master, rows_here, moment_here, counts)"
+        " SELECT id, 0, 'orders', 'g', 'hq', 'orders', 2, 2, '1:1:',"
     )
     counted = """ '[["differs", "unexplained", 2]]' FROM snaptide.check_run"""
-    run(orders["jfk"], f"{sql}{counted}")
+    run(
+        orders["jfk"],
+        f"{sql}{counted}",
+        # It looked at a part, and found nothing: that says nothing of the rest.
+        "INSERT INTO snaptide.check_run (began_at, seconds, condition, columns, most)"
+        " VALUES (now(), 1, 'id < 9', '{}', 5)",
+        f"{sql} '[]' FROM snaptide.check_run WHERE id = 3",
+    )
     found = look(orders, tmp_path, taken)
     assert [(one.kind, one.what) for one in found.news] == [
         ("destination", found.news[0].what),
