@@ -353,7 +353,7 @@ class BadOption(SnaptideError):
     """An option is unknown, or its value is not allowed."""
 
     code = "SNP-343"
-    hint = "snaptide push --help and snaptide refresh --help list the options."
+    hint = "The command's --help lists its options and what they take."
 
 
 class CallsQueued(SnaptideError):

@@ -9,7 +9,10 @@ class CheckRefused(SnaptideError):
     """This cannot be checked."""
 
     code = "SNP-270"
-    hint = "Compare by columns that the snapshots have."
+    hint = (
+        "Compare columns that both sides have, by a condition on the rows of one table "
+        "alone, or rows that were written within a time that has passed."
+    )
 
 
 class RowsDiffer(SnaptideError):

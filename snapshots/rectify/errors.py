@@ -19,7 +19,10 @@ class BadPlan(SnaptideError):
     """The plan, or a key of it, does not fit the snapshots."""
 
     code = "SNP-275"
-    hint = "Have it written anew: snaptide rectify SITE --plan FILE."
+    hint = (
+        "Give the values of all columns of the key, in order; or have the plan written "
+        "anew: snaptide rectify SITE --plan FILE."
+    )
 
 
 class BadRule(SnaptideError):

@@ -77,7 +77,7 @@ def rectify(
         missing: what becomes of rows that only the reference has: `copy` or `skip`.
         run: only rows that this saved check lists without a reason; it lists no more
             than it was told to. Rows are compared anew, so its age does not matter.
-        only: only the rows with these keys.
+        only: only the rows of one snapshot with these keys.
         plan: rows and what to take for each, as a report has them; what chooses rows
             and references does not count then. A row that is equal by now, or has a
             reason, is left alone.
@@ -142,13 +142,22 @@ def rectify(
 def _whole(
     site: Site, names: Sequence[str], only: Sequence[Key], policy: Policy
 ) -> _Groups:
-    """All rows of snapshots, or those with the keys that are given."""
+    """All rows of snapshots, or those of one with the keys that are given.
+
+    Raises:
+        BadOption: keys are given, and more than one snapshot may have rows with them.
+    """
+    groups = check_run.chosen(site, names)
+    if only and sum(map(len, groups.values())) > 1:
+        raise BadOption(
+            "The rows of one snapshot can be chosen by their keys: name it."
+        )
     return {
         group: {
             one.key: [Wanted(keys=_keys(one, only) if only else None, take=policy)]
             for one in members
         }
-        for group, members in check_run.chosen(site, names).items()
+        for group, members in groups.items()
     }
 
 

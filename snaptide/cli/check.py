@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 import snapshots
-from snaptide.cli import check_page
+from snaptide.cli import check_page, written
 from snaptide.cli.arguments import Html, SiteArgument
 from snaptide.cli.check_shown import end_with, shown_check
 from snaptide.cli.output import show
@@ -107,7 +107,7 @@ def run(
     """
     subject = " ".join(names or ["all snapshots"])
     if html is not None:
-        check_page.refuse_unwritable(html)
+        written.refuse_unwritable(html)
     with working(program, site, "check") as bars, bars(subject) as progress:
         report = snapshots.check(
             site,
@@ -121,7 +121,7 @@ def run(
             progress=progress,
         )
     if html is not None:
-        check_page.write(html, report)
+        written.write(html, check_page.page(report))
     show(program, report, lambda: shown_check(report))
     end_with(report)
 

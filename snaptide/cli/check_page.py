@@ -5,9 +5,7 @@ Names and values become text of a tree, and no markup: the serializer escapes th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
@@ -17,7 +15,6 @@ from snapshots.check.listed import cut
 from snapshots.check.report import Reason
 from snaptide.check_words import MEANING, more_of, not_carried, said_of
 from snaptide.cli.output import cell
-from snaptide.errors import BadArgument
 from snaptide.units import duration
 
 if TYPE_CHECKING:
@@ -36,30 +33,6 @@ tr.unexplained td { background: #fde8e8; }
 """
 #: The page runs nothing and loads nothing, whatever a value says.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-
-
-def refuse_unwritable(path: Path) -> None:
-    """Make sure that a page can be written before the work for it begins.
-
-    Raises:
-        BadArgument: it cannot.
-    """
-    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-        raise BadArgument(f"{path} cannot be written.")
-
-
-def write(path: Path, report: CheckReport) -> None:
-    """Write the page of a report; whoever reads the file finds the old or the new one.
-
-    Raises:
-        OSError: it cannot be written; there is no half a page.
-    """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(page(report), "utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def page(report: CheckReport) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import snapshots
-from snaptide.cli import check_page
+from snaptide.cli import check_page, written
 from snaptide.cli.arguments import Html, SiteArgument
 from snaptide.cli.check import app
 from snaptide.cli.check_shown import end_with, shown_check
@@ -62,8 +62,8 @@ def show_(
     """
     report = snapshots.show_check(site, run)
     if html is not None:
-        check_page.refuse_unwritable(html)
-        check_page.write(html, report)
+        written.refuse_unwritable(html)
+        written.write(html, check_page.page(report))
     show(program, report, lambda: shown_check(report))
     end_with(report)
 

@@ -14,6 +14,7 @@ from rich.table import Table
 import snapshots
 from snapshots.rectify.report import Extra, Missing, Reference
 from snaptide.check_words import differ_still, rectified, values
+from snaptide.cli import written
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.check_shown import some_rows
 from snaptide.cli.failures import end_if
@@ -112,7 +113,11 @@ def rectify(
     if apply is not None and (plan or rules or run is not None or names or only):
         raise BadArgument("--apply takes rows from its file: leave the others out.")
     if rules is not None:
-        _refuse_beside_rules(program)
+        _refuse_beside(program, "The rules decide about rows")
+    if apply is not None:
+        _refuse_beside(program, "The plan says what to take for each row")
+    if plan is not None:
+        written.refuse_unwritable(plan)
     given = None if apply is None else _read(apply, site.name)
     with working(program, site, "rectify") as shown, shown(subject) as progress:
         report = snapshots.rectify(
@@ -154,15 +159,15 @@ def _read(file: Path, site: str) -> list[PlannedRow]:
     return rectify_file.read(file, site)
 
 
-def _refuse_beside_rules(program: Program) -> None:
-    """Refuse options that decide about rows, where rules do.
+def _refuse_beside(program: Program, why: str) -> None:
+    """Refuse options that decide about rows, where a file does.
 
     Raises:
         BadArgument: one was given.
     """
     for name in ("reference", "extra", "missing"):
         if program.is_given(name):
-            raise BadArgument(f"The rules decide about rows: leave --{name} out.")
+            raise BadArgument(f"{why}: leave --{name} out.")
 
 
 def _read_rules(file: Path) -> list[RectifyRule]:
@@ -174,12 +179,22 @@ def _read_rules(file: Path) -> list[RectifyRule]:
 def _write(file: Path, report: RectifyReport) -> None:
     from snaptide.cli import rectify_file
 
-    file.write_text(rectify_file.written(report), "utf-8")
+    written.write(file, rectify_file.written(report))
 
 
 def key_values(text: str) -> list[str]:
-    """The values of a key; one with a comma or a quote stands in double quotes."""
-    return next(csv.reader([text], strict=True), [])
+    """The values of a key; one with a comma or a quote stands in double quotes.
+
+    Raises:
+        BadArgument: one lacks them.
+    """
+    try:
+        return next(csv.reader([text], strict=True), [])
+    except csv.Error:
+        raise BadArgument(
+            f"--only {text!r}: put a value with a comma, a quote or a line break in "
+            "double quotes, and double the quotes in it."
+        ) from None
 
 
 def _shown(report: RectifyReport, plan: Path | None) -> Group:

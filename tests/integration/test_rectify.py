@@ -214,6 +214,9 @@ def test_refusals(hq, jfk):
         snapshots.rectify(jfk, "t", reference="newest")
     with pytest.raises(snapshots.UnknownSnapshot):
         snapshots.rectify(jfk, "nope")
+    # Other snapshots have rows with this key, too.
+    with pytest.raises(BadOption, match="one snapshot"):
+        snapshots.rectify(jfk, only=[["1"]])
     run(hq, "CREATE TABLE public.r (id int PRIMARY KEY, v int)")
     run(hq, "INSERT INTO public.r SELECT g, g FROM generate_series(1, 9) g")
     log(hq, "r")

@@ -123,6 +123,30 @@ def test_wrong_plans(snaptide: Snaptide, tmp_path: Path, text: str, code: str) -
 
 def test_wrong_input(snaptide: Snaptide, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("site = 'jfk'", "utf-8")
-    both = ("t", "--apply", str(tmp_path / "plan.toml"))
-    for wrong in (("--reference", "x"), ("--apply", "nope.toml"), both):
+    apply = ("--apply", str(tmp_path / "plan.toml"))
+    for wrong in (
+        ("--reference", "x"),
+        ("--apply", "nope.toml"),
+        ("t", *apply),
+        ("--reference", "site", *apply),
+        ("--extra", "keep", *apply),
+        ("--missing", "skip", *apply),
+    ):
         assert snaptide("rectify", "jfk", *wrong).exit_code == 2
+    # It stands in the file what to take.
+    done = snaptide("rectify", "jfk", "--reference", "site", *apply)
+    assert "leave --reference out" in done.stderr
+
+
+@pytest.mark.parametrize("key", ['"k1', "k1\nk2"])
+def test_a_key_that_is_not_quoted_as_it_should(snaptide: Snaptide, key: str) -> None:
+    done = snaptide("rectify", "jfk", "t", "--only", key)
+    assert (done.exit_code, "in double quotes" in done.stderr) == (2, True)
+
+
+def test_a_plan_that_cannot_be_written_is_refused_before(
+    snaptide: Snaptide, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "rectify", None)
+    for path in (tmp_path / "missing" / "plan.toml", tmp_path):
+        assert snaptide("rectify", "jfk", "--plan", str(path)).exit_code == 2
