@@ -120,9 +120,13 @@ def rectify(
         looked_at = _whole(site, names, only, policy)
     if rules is not None:
         looked_at = _by_rules(site, looked_at, rules)
+    # First all plans: what one group cannot do is refused before any is mended.
+    plans = [
+        planning.plan(site, group, wanted, most, progress)
+        for group, wanted in looked_at.items()
+    ]
     found: list[SnapshotRectified] = []
-    for group, wanted in looked_at.items():
-        made = planning.plan(site, group, wanted, most, progress)
+    for made in plans:
         if dry_run:
             found += made.reports
             continue

@@ -225,6 +225,10 @@ def test_refusals(hq, jfk):
     as_refresh(jfk, 'UPDATE public."snap$_r" SET v = 0 WHERE id = 1')
     with pytest.raises(snapshots.CannotSend, match="read-only"):
         snapshots.rectify(jfk, "r", reference="site")
+    # Nor is anything done for the other group, which comes first.
+    with pytest.raises(snapshots.CannotSend, match="read-only"):
+        snapshots.rectify(jfk, ["t", "r"], reference="site")
+    assert (notes(hq), queued(jfk)) == (MASTER, 0)
     assert snapshots.rectify(jfk, "r").mended == 1
 
 
