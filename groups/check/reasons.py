@@ -19,11 +19,14 @@ from groups.check import away, queued
 from groups.check.moments import Held
 from groups.check.report import CheckReason
 from groups.check.rows import Rows
+from sites.transfer.types import NativeType
 from snapshots.definitions.snapshot import key_types
-from snapshots.keys import numbered
+from snapshots.keys import as_rows, numbered
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from snapshots.keys import Keys
 
 #: A key as texts.
 Key = tuple[str | None, ...]
@@ -69,18 +72,17 @@ class Reasons:
         flying = queued.on_the_way(self._held, name, asked)
         hidden = away.sent_on_by(self._held, name, asked)
         keys: list[Key] = [*zip(*(c.to_pylist() for c in wanted.columns), strict=True)]
+        parked = self._parked(wanted)
         return [
             (flying.get(number) and _in_flight(flying[number]))
-            or self._parked_or_decided(key, hidden.get(number))
+            or parked.get(key)
+            or self._by_decision(key, hidden.get(number))
             or self._unproven(hidden.get(number))
             or Explained(CheckReason.UNEXPLAINED)
             for number, key in enumerate(keys)
         ]
 
-    def _parked_or_decided(self, key: Key, hidden: str | None) -> Explained | None:
-        parked = self._parked.get(key)
-        if parked is not None:
-            return parked
+    def _by_decision(self, key: Key, hidden: str | None) -> Explained | None:
         why = self._decided.get(key) or self._decided.get(None)
         if why is None:
             return None
@@ -90,14 +92,19 @@ class Reasons:
         why = why or self._unknown
         return None if why is None else Explained(CheckReason.UNPROVEN, why)
 
-    @cached_property
-    def _parked(self) -> Mapping[Key, Explained]:
-        """The rows that are in an error queue: of either moment, see `groups.check`."""
+    def _parked(self, wanted: Keys) -> Mapping[Key, Explained]:
+        """Those that are in an error queue: of either moment, see `groups.check`.
+
+        An error queue may hold more rows than this process.
+        """
         table = self._rows.table
+        among = as_rows(wanted, [NativeType("text")] * len(table.key))
         found: dict[Key, Explained] = {}
         for one in self._held.masters:
             for connection in (one.later, one.at):
-                for row in parked_rows.of_table(connection, table.qualified, table.key):
+                for row in parked_rows.of_table(
+                    connection, table.qualified, table.key, among=among
+                ):
                     found[row.key] = Explained(
                         CheckReason.PARKED,
                         f"error {row.error_id} at {one.name}",

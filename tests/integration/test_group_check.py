@@ -1,13 +1,15 @@
 """A check of a group finds what was planted at masters, and explains the rest."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import deferred
 import groups
+from deferred.parked import parked_rows
 from deferred.parked.edit import Edit
+from deferred.parked.parked_rows import ParkedRow
 from groups import CheckKind, CheckReason, GroupCheckReport
 from groups.errors import CannotReplicate, NoSuchGroup
 from sites import Directory, Site
@@ -164,6 +166,27 @@ def test_parked_changes_explain(sites: Directory) -> None:
     [row] = check(sites["bos"]).tables[0].differences
     assert row.reason is CheckReason.PARKED
     assert row.detail == f"error {error} at lax"
+
+
+def test_no_other_rows_of_the_error_queue_are_read(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(sites["lax"], "UPDATE orders SET qty = 50 WHERE id <= 40")
+    run(sites["hq"], "UPDATE orders SET qty = 7 WHERE id <= 40")
+    deferred.push(sites["hq"], "lax")
+    push_all(sites)
+    read: set[tuple[str | None, ...]] = set()
+    of_table = parked_rows.of_table
+
+    def noted(*given: Any, **options: Any) -> Iterator[ParkedRow]:
+        for row in of_table(*given, **options):
+            read.add(row.key)
+            yield row
+
+    monkeypatch.setattr(parked_rows, "of_table", noted)
+    report = check(sites["hq"], "orders", where="id BETWEEN 31 AND 40")
+    assert found(report) == {("differs", "parked"): 10}
+    assert read == {(str(number),) for number in range(31, 41)}
 
 
 @pytest.mark.parametrize("how", ["deleted", "edited"])
