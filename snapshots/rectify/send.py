@@ -227,7 +227,8 @@ def _calls(rows: _Rows) -> sa.Select[Any]:
     there, here = old[key[0]].is_not(None), rows.wanted.c.here
     places = [f"o{place + 1}" for place in key]
     unchanged = (
-        column.unchanged(a, b)
+        # Records are compared only if their columns have the same types: no domains.
+        column.unchanged(a, cast(b, column.staged_type))
         for column, a, b in zip(rows.columns, old, new, strict=True)
     )
     kind = case((~here, "D"), (there, "U"), else_="I")
