@@ -86,6 +86,12 @@ def test_the_others_are_checked_if_a_master_is_away(
         done = CliRunner().invoke(app, ["--config", config, "check", "jfk"])
         assert done.exit_code == 1
         assert "1 row differs without a reason. Not compared: u." in done.stdout
+        # Nothing is mended if not all can be planned.
+        done = CliRunner().invoke(app, ["--config", config, "rectify", "jfk"])
+        assert (done.exit_code, "Site bos" in done.stderr) == (4, True)
+        assert snapshots.check(jfk, "t").unexplained == 1
+        done = CliRunner().invoke(app, ["--config", config, "rectify", "jfk", "t"])
+        assert (done.exit_code, "1 row mended." in done.stdout) == (0, True)
 
 
 def test_nothing_can_be_compared_if_all_masters_are_away(sites: Directory) -> None:

@@ -15,7 +15,7 @@ from sites import Directory, Site, configured
 from sites.configured import Configuration
 from sites.names import quoted
 from snapshots import Kind, NoSuchCheck, Reason, RowsDiffer, tasks
-from snapshots.check import saved
+from snapshots.check import saved, tally
 from snapshots.check.alone import alone
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
@@ -302,6 +302,23 @@ def test_a_schedule_saves_its_checks_and_fails_if_rows_differ(
     assert outcome() == before
     task()
     assert [len(one.snapshots) for one in snapshots.list_checks(jfk)[:2]] == [2, 1]
+
+
+def test_a_schedule_reads_gently_unless_told_otherwise(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configured, "_current", Configuration(directory=sites))
+    asked: list[bool] = []
+    take = tally.take
+
+    def noted(*given: Any, gentle: bool, **options: Any) -> Any:
+        asked.append(gentle)
+        return take(*given, gentle=gentle, **options)
+
+    monkeypatch.setattr(tally, "take", noted)
+    tasks.check("jfk", "t")
+    tasks.check("jfk", "t", gently=False)
+    assert asked == [True, False]
 
 
 def test_what_cannot_be_scheduled(jfk: Site) -> None:
