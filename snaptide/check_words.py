@@ -88,7 +88,8 @@ def said_of_masters(report: GroupCheckReport) -> str:
         return f"{counted(report.unproven, 'row', 'differ')} and cannot be told."
     if len(report.masters) < 2:
         return "No two masters could be compared."
-    return "Equal." if report.equal else "All differences are explained."
+    equal = all(one.equal for one in report.tables)
+    return "Equal." if equal else "All differences are explained."
 
 
 def images_of(row: CheckDifference) -> str:

@@ -108,8 +108,12 @@ class GroupCheckReport:
 
     @property
     def equal(self) -> bool:
-        """Whether no row of any table differs between the masters compared."""
-        return all(one.equal for one in self.tables)
+        """Whether no row of any table differs, and no master that is away was left out.
+
+        Not if fewer than two masters were compared.
+        """
+        several = len(self.masters) > 1 and not self.away
+        return several and all(one.equal for one in self.tables)
 
     @property
     def unexplained(self) -> int:

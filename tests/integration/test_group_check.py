@@ -51,6 +51,13 @@ def test_equal_masters_are_equal(sites: Directory) -> None:
         {"bos": rows, "hq": rows, "lax": rows} for rows in (100, 3)
     ]
     assert not report.left_out
+    # What is not known of a master that is away is not taken for equal.
+    with without(sites, "lax") as left:
+        report = check(left["bos"])
+        assert all(one.equal for one in report.tables)
+        assert not report.equal
+        with without(left, "hq") as alone:
+            assert not check(alone["bos"]).equal
 
 
 CORRUPTIONS = [

@@ -64,6 +64,7 @@ def test_a_master_that_is_away_is_said(
         check = caller(left, write_settings)
         done = check()
         assert (done.exit_code, "bos left out:" in done.stdout) == (4, True)
+        assert "Equal." in done.stdout
         unseen(sites["lax"], "DELETE FROM orders WHERE id = 7")
         assert check().exit_code == 1
 
