@@ -167,7 +167,8 @@ def _carried(rows: Rows, columns: Sequence[str], wanted: Keys) -> sa.Select[Any]
 def _calls(way: Way, theirs: TableClause, ours: TableClause) -> sa.Select[Any]:
     """The calls that give the target the rows, as `queue_calls` takes them."""
     old, new = list(theirs.c), list(ours.c)
-    there, here = (side[way.key[0]].is_not(None) for side in (old, new))
+    # IS NOT NULL would be false of a composite value with a NULL in it.
+    there, here = (side[way.key[0]].is_distinct_from(sa.null()) for side in (old, new))
     same = and_(*(old[place] == new[place] for place in way.key))
     unchanged = (
         column.unchanged(a, b)

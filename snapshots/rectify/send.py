@@ -224,7 +224,8 @@ def _calls(rows: _Rows) -> sa.Select[Any]:
     base, identity = rows.base.sql(), rows.member.snapshot.identity_columns
     key = [rows.calls.columns.index(name) for name in rows.calls.identity_columns]
     old, new = rows.old, [base.c[column.name] for column in rows.columns]
-    there, here = old[key[0]].is_not(None), rows.wanted.c.here
+    # IS NOT NULL would be false of a composite value with a NULL in it.
+    there, here = old[key[0]].is_distinct_from(sa.null()), rows.wanted.c.here
     places = [f"o{place + 1}" for place in key]
     unchanged = (
         # Records are compared only if their columns have the same types: no domains.

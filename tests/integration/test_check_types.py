@@ -110,6 +110,31 @@ def test_a_snapshot(sites: Directory) -> None:
     assert run(hq, changed) == [("1.00", "1.0"), ("1.0", "1.00")]
 
 
+KEYED = "CREATE TABLE public.t (k public.pair PRIMARY KEY, v int)"
+
+
+def test_a_key_with_a_null_inside(sites: Directory) -> None:
+    """PostgreSQL says of such a value that it IS NOT NULL is false."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(jfk, *TYPES)
+    run(
+        hq,
+        *TYPES,
+        KEYED,
+        "INSERT INTO public.t VALUES ('(1,a)', 1), ('(2,)', 2), ('(3,)', 3)",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    as_refresh(
+        jfk,
+        "DELETE FROM public.\"snap$_t\" WHERE k = '(2,)'::public.pair",
+        "UPDATE public.\"snap$_t\" SET v = 4 WHERE k = '(3,)'::public.pair",
+    )
+    assert snapshots.rectify(jfk, "t", reference="site").mended == 2
+    assert run(hq, "SELECT v FROM public.t ORDER BY k") == [(1,), (4,)]
+
+
 def test_masters_of_a_group(sites: Directory) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
     for site in (hq, jfk):
@@ -126,3 +151,16 @@ def test_masters_of_a_group(sites: Directory) -> None:
     assert {str(row.key["id"]): row.columns for row in one.differences} == WANTED
     assert groups.rectify(hq, GROUP, reference="jfk").mended == len(VALUES)
     assert groups.check(hq, GROUP).equal
+
+
+def test_a_key_with_a_null_inside_at_masters(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    for site in (hq, jfk):
+        run(site, *TYPES, KEYED)
+    found_group(sites, "hq", "jfk", tables=("t",))
+    run(hq, "INSERT INTO public.t VALUES ('(1,a)', 1), ('(3,)', 3)")
+    push_all(sites)
+    unseen(jfk, "UPDATE t SET v = 4 WHERE k = '(3,)'::public.pair")
+    assert groups.rectify(hq, GROUP, reference="hq").mended == 1
+    for site in (hq, jfk):
+        assert run(site, "SELECT v FROM public.t ORDER BY k") == [(1,), (3,)]
