@@ -16,6 +16,7 @@ from sqlalchemy import (
     Index,
     Integer,
     Interval,
+    SmallInteger,
     Table,
     Text,
     UniqueConstraint,
@@ -125,6 +126,8 @@ snapshot = Table(
     Column("master_schema", Text, nullable=False),
     Column("master_table", Text, nullable=False),
     Column("columns", ARRAY(Text), nullable=False),
+    # Their numbers in the base table; NULL if these are 1, 2, ...
+    Column("column_numbers", ARRAY(SmallInteger)),
     Column("identity_columns", ARRAY(Text), nullable=False),
     # As the master's catalog prints it, with every name qualified.
     Column("condition", Text),

@@ -27,6 +27,11 @@ UNKNOWN: Seen = dict.fromkeys(
     ("master_parts", "master_files", "master_columns", "parents")
 )
 
+#: The same for a snapshot whose columns stay those of the master's.
+COMPARED: Seen = {
+    name: value for name, value in UNKNOWN.items() if name != "master_columns"
+}
+
 
 def seen(snapshot: Snapshot, columns: Columns, files: Files) -> Seen:
     """The facts to keep about a master table with these columns and files."""
@@ -39,7 +44,7 @@ def seen(snapshot: Snapshot, columns: Columns, files: Files) -> Seen:
 
 def why_rewritten(snapshot: Snapshot, columns: Columns, files: Files) -> str | None:
     """Why values may have changed unseen since the last refresh; None if not."""
-    before = _columns_before(snapshot)
+    before = columns_before(snapshot)
     if before is None or snapshot.master_files is None:
         return "there is no record of the table at the last refresh"
     other = [name for name in snapshot.columns if columns.get(name) != before[name]]
@@ -57,10 +62,16 @@ def why_rewritten(snapshot: Snapshot, columns: Columns, files: Files) -> str | N
 def displaced(snapshot: Snapshot, columns: Columns) -> list[str]:
     """Columns of the snapshot whose names other columns of its base table have taken.
 
-    The base table was made with the snapshot's columns, in their order.
+    The base table was made with the snapshot's columns, in their order. Once columns
+    have come and gone, their numbers are noted; a dump that is loaded has no gaps.
     """
-    numbered = enumerate(snapshot.columns, 1)
-    return [c for n, c in numbered if columns[c].partition(" ")[0] != str(n)]
+    now = [number(columns[name]) for name in snapshot.columns]
+    places = [*range(1, len(now) + 1)]
+    if now == places:
+        return []
+    noted = snapshot.column_numbers or places
+    pairs = zip(snapshot.columns, now, noted, strict=True)
+    return [name for name, here, there in pairs if here != there]
 
 
 def refuse_displaced(snapshot: Snapshot, base: Table) -> None:
@@ -88,7 +99,7 @@ def refuse_generated_otherwise(snapshot: Snapshot, table: Table, base: Table) ->
     Raises:
         ColumnChanged: the master has another expression since the last refresh.
     """
-    before = _columns_before(snapshot)
+    before = columns_before(snapshot)
     for column in base.columns:
         if before is None or not column.generated or column.name not in before:
             continue
@@ -102,10 +113,16 @@ def refuse_generated_otherwise(snapshot: Snapshot, table: Table, base: Table) ->
             )
 
 
-def _columns_before(snapshot: Snapshot) -> dict[str, str] | None:
+def columns_before(snapshot: Snapshot) -> dict[str, str] | None:
+    """The state of each column of the master at the last refresh; None if unknown."""
     if snapshot.master_columns is None:
         return None
     return dict(zip(snapshot.columns, snapshot.master_columns, strict=True))
+
+
+def number(state: str) -> int:
+    """The number of a column that has this state."""
+    return int(state.partition(" ")[0])
 
 
 def _expression(state: str) -> list[str]:

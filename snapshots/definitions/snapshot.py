@@ -59,6 +59,8 @@ class Snapshot:
     #: the id of the master table's group at that time, and the version of its schema
     schema_group: uuid.UUID | None = None
     schema_version: int | None = None
+    #: the numbers of its columns in the base table; None if these are 1, 2, ...
+    column_numbers: tuple[int, ...] | None = None
 
     @property
     def qualified(self) -> QualifiedName:
