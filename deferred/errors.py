@@ -141,10 +141,11 @@ class TargetColumnsMoved(SnaptideError):
 
     code = "SNP-335"
     hint = (
-        "If columns have swapped names, give them their old names at the master, push "
-        "or retry, change the names again and refresh. If a column is gone, changes "
-        "that wait at the site can go to the one that has its name now: refresh once "
-        "with --no-push. If it is of the key, they cannot: drop the snapshot with "
+        "If columns have swapped names, have the snapshot follow (snaptide snapshot "
+        "alter SITE NAME --rename OLD=NEW for each). What is parked needs the old "
+        "names at the master for its retry. If a column is gone, changes that wait at "
+        "the site can go to the one that has its name now: refresh once with "
+        "--no-push. If it is of the key, they cannot: drop the snapshot with "
         "--force, create it again, and make the changes anew. Nothing is lost: the "
         "changes stay queued, or parked."
     )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         alter_conditions,
         alter_leaving,
     )
+    from snapshots.creating.alter_columns import alter_columns
     from snapshots.creating.create import create
     from snapshots.creating.drop import drop
     from snapshots.creating.listing import describe_snapshot, list_snapshots
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     )
     from snapshots.definitions.policy import Leaving
     from snapshots.errors import (
+        CallsUseColumn,
         CannotMerge,
         CannotPark,
         CannotPropagate,
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
         ColumnChanged,
         ColumnGone,
         ColumnsLeftOut,
+        ColumnsRefused,
         ConditionBroken,
         DifferentGroups,
         DifferentTypes,
@@ -114,6 +117,7 @@ if TYPE_CHECKING:
     from snapshots.reports import (
         AskedTable,
         Cause,
+        ColumnsReport,
         CreateReport,
         RefreshReport,
         SnapshotDescription,
@@ -133,6 +137,7 @@ __all__ = [
     "AskedTable",
     "BadPlan",
     "BadRule",
+    "CallsUseColumn",
     "CannotMerge",
     "CannotPark",
     "CannotPropagate",
@@ -145,6 +150,8 @@ __all__ = [
     "ColumnChanged",
     "ColumnGone",
     "ColumnsLeftOut",
+    "ColumnsRefused",
+    "ColumnsReport",
     "Condition",
     "ConditionBroken",
     "Count",
@@ -226,6 +233,7 @@ __all__ = [
     "UnusableTable",
     "UsersInTheWay",
     "WrongMethod",
+    "alter_columns",
     "alter_condition",
     "alter_conditions",
     "alter_leaving",

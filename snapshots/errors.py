@@ -127,7 +127,11 @@ class ColumnGone(RefreshError):
     """A column of the snapshot was dropped, renamed or created again."""
 
     code = "SNP-214"
-    hint = "Rename it back, or drop the snapshot and create it again."
+    hint = (
+        "If the master has renamed or dropped it, run: snaptide snapshot alter SITE "
+        "NAME --rename OLD=NEW, or --drop-column NAME. Otherwise rename it back, or "
+        "drop the snapshot and create it again."
+    )
 
 
 class ColumnChanged(RefreshError):
@@ -349,6 +353,26 @@ class UnknownPolicy(SnapshotRefused):
 
     code = "SNP-239"
     hint = "Leave --leaving out for drain, or give one of those that the message lists."
+
+
+class ColumnsRefused(SnapshotRefused):
+    """The columns of the snapshot cannot be altered in this way."""
+
+    code = "SNP-248"
+    hint = (
+        "The message says what stands in the way. If it has to be, push, drop the "
+        "snapshot and create it again."
+    )
+
+
+class CallsUseColumn(ColumnsRefused):
+    """Changes wait that give a value to a column that is to be dropped."""
+
+    code = "SNP-249"
+    hint = (
+        "Have the master add the column again, with its type; refresh, push, and drop "
+        "it here before it is dropped there."
+    )
 
 
 class ChangeWithdrawn(SnaptideError):

@@ -80,6 +80,20 @@ class SnapshotDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnsReport:
+    """The columns that a snapshot has now."""
+
+    snapshot: str
+    group: str
+    columns: tuple[str, ...]
+    condition: str | None
+    #: transactions that were pushed first
+    pushed: int = 0
+    #: what the site does not have of new columns, each with the reason
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """A changed row of a table that the condition asks, with which rows leave."""
 

@@ -103,6 +103,26 @@ def put_back(connection: Connection, row: Row[Any]) -> None:
     connection.execute(sa.delete(error_transaction).where(gone_now))
 
 
+def has_calls_of(connection: Connection, snapshot: QualifiedName) -> bool:
+    """Whether a withdrawn transaction of this site changed rows of a snapshot.
+
+    It names the columns that the snapshot had, and is put back by their names.
+    """
+    its = error_call.join(
+        error_transaction, error_call.c.error_id == error_transaction.c.id
+    )
+    found = (
+        select(error_call.c.error_id)
+        .select_from(its)
+        .where(
+            error_transaction.c.reason == WITHDRAWN,
+            error_call.c.target_schema == snapshot.schema,
+            error_call.c.target_table == snapshot.name,
+        )
+    )
+    return bool(connection.scalar(select(found.exists())))
+
+
 def _still_there(
     connection: Connection, snapshot: QualifiedName, error_id: int
 ) -> tuple[Queue, list[str]]:

@@ -210,7 +210,7 @@ def create_table(
 ) -> None:
     """Create the table that calls are written to."""
     images = [
-        sa.Column(recorded, _image_type(base.column(column)))
+        sa.Column(recorded, image_type(base.column(column)))
         for side in ("o", "n")
         for recorded, column in zip(names.numbered(side, columns), columns, strict=True)
     ]
@@ -226,9 +226,13 @@ def create_table(
     wide.create(connection, table, images, wide=wide.overflows(base, columns))
 
 
-def show_calls(connection: Connection) -> None:
-    """Make the views and `captured_calls` show calls of exactly the present queues."""
-    queues = list_queues(connection)
+def show_calls(connection: Connection, only: Sequence[Queue] | None = None) -> None:
+    """Make the views and `captured_calls` show calls of exactly the present queues.
+
+    Parameters:
+        only: these instead, while another one is altered.
+    """
+    queues = list_queues(connection) if only is None else only
     views.replace_defcall(connection, queues)
     views.replace_defload(connection, queues)
     mine = [one for one in queues if one.group_id is None]
@@ -261,8 +265,8 @@ def capture_of(
     )
 
 
-def _image_type(column: Column) -> NativeType:
-    """The column's type without its length, and with its collation.
+def image_type(column: Column) -> NativeType:
+    """The type of a column's images: its own without a length, and with its collation.
 
     If a user makes the column longer later, the queue must neither cut nor refuse
     values. The collation may decide which keys are equal.

@@ -84,11 +84,11 @@ def alter_conditions(
         for before, condition in zip(named, conditions.values(), strict=True):
             now = [altered.get(one.key, one) for one in members]
             one = altered.get(before.key, before)
-            altered |= _altered(master, one, condition, now)
+            altered |= with_followers(master, one, condition, now)
         for attempt in locks.patiently():
             with attempt, site.transaction() as connection:
                 locks.briefly(connection)
-                _replace(connection, master, list(altered.values()))
+                replace_conditions(connection, master, list(altered.values()))
                 faults.point("snapshot_alter.before_commit")
     faults.point("snapshot_alter.after_commit")
     first = dict.fromkeys([*(one.key for one in named), *altered])
@@ -123,23 +123,28 @@ def alter_leaving(site: Site, name: str, leaving: Leaving | str) -> SnapshotDesc
         for attempt in locks.patiently():
             with attempt, site.transaction() as connection:
                 locks.briefly(connection)
-                connection.execute(_change(before).values(leaving=policy))
+                connection.execute(change(before).values(leaving=policy))
                 if before.loaded:
                     altered = replace(before, leaving=policy)
                     frozen.guard(connection, altered, describe(connection, before.base))
     return describe_snapshot(site, name)
 
 
-def _change(one: Snapshot) -> Update:
+def change(one: Snapshot) -> Update:
+    """The statement that changes what the catalog says of a snapshot."""
     return update(catalog.snapshot).where(
         catalog.snapshot.c.schema == one.schema, catalog.snapshot.c.name == one.name
     )
 
 
-def _altered(
+def with_followers(
     master: Site, named: Snapshot, condition: Condition, members: Sequence[Snapshot]
 ) -> dict[str, Snapshot]:
-    """A snapshot with another condition, and those that follow it, as they will be."""
+    """A snapshot with another condition, and those that follow it, as they will be.
+
+    Parameters:
+        members: the snapshots of its group.
+    """
     asked = composed(
         master,
         named.master,
@@ -176,12 +181,14 @@ def _with(master: Site, one: Snapshot, asked: str | None) -> Snapshot:
     return replace(one, condition=made.condition)
 
 
-def _replace(connection: Connection, master: Site, altered: Sequence[Snapshot]) -> None:
+def replace_conditions(
+    connection: Connection, master: Site, altered: Sequence[Snapshot]
+) -> None:
     """Write the conditions down, and replace what depends on them."""
     # The master registers other parents at the next refresh (`enrolment`).
     for one in altered:
-        values = {"condition": one.condition, **rewrites.UNKNOWN}
-        connection.execute(_change(one).values(values))
+        values = {"condition": one.condition, **rewrites.COMPARED}
+        connection.execute(change(one).values(values))
     members = snapshot.members(connection, altered[0].refresh_group)
     for one in members:
         parents.refuse_hiding(connection, one)

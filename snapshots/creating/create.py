@@ -157,18 +157,23 @@ def _build(
     lists = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
     connection.execute(insert(catalog.snapshot).values(**lists))
     parents.refuse_hiding(connection, made)
-    with _named(made):
+    with naming_what_is_missing(made):
         base_table.create(connection, made, definition, master)
-        _refuse_other_types(connection, made, definition)
+        refuse_other_types(connection, made, definition)
         with connection.begin_nested() as rehearsal:
             base_table.constrain(connection, made, definition)
             base_table.create_user_view(connection, made)
             rehearsal.rollback()
 
 
-def _refuse_other_types(
+def refuse_other_types(
     connection: Connection, made: Snapshot, definition: Definition
 ) -> None:
+    """Refuse a base table with a type that is another one at the master.
+
+    Raises:
+        DifferentTypes: the message says what differs.
+    """
     base = describe(connection, made.base)
     here = definitions.type_definitions(connection, base, made.columns)
     for difference in definitions.differing(definition.types, here):
@@ -176,8 +181,12 @@ def _refuse_other_types(
 
 
 @contextmanager
-def _named(made: Snapshot) -> Iterator[None]:
-    """Translate PostgreSQL's error about an object that the site lacks."""
+def naming_what_is_missing(made: Snapshot) -> Iterator[None]:
+    """Translate PostgreSQL's error about an object that the site lacks.
+
+    Raises:
+        MissingAtSite: the message names it.
+    """
     lacking = (
         pg.UndefinedObject,
         pg.UndefinedFunction,

@@ -13,8 +13,8 @@ from rich.tree import Tree
 
 import groups
 import snapshots
-from sites import names
-from snaptide.cli import snapshot_held, snapshot_kept
+from sites import Site, names
+from snaptide.cli import snapshot_columns, snapshot_held, snapshot_kept
 from snaptide.cli.apply import create_like
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import end_if
@@ -109,7 +109,7 @@ def create(
         "group": group,
         "where": where,
         "follow": follow or (),
-        "columns": _split(columns),
+        "columns": snapshot_columns.split(columns),
         "updatable": updatable,
         "numbers": _ways(numbers),
         "leaving": leaving or snapshots.Leaving.DRAIN,
@@ -212,45 +212,63 @@ def alter(
     ] = False,
     leaving: Leaving = None,
     numbers: Numbers = None,
+    add: snapshot_columns.Add = None,
+    drop: snapshot_columns.Drop = None,
+    rename: snapshot_columns.Rename = None,
+    columns: snapshot_columns.Columns = None,
 ) -> None:
-    """Change which rows a snapshot has, what becomes of those that leave, how its
+    """Change which rows or columns a snapshot has, what becomes of rows that leave, how
     columns are numbered, or how its refresh group propagates changes.
 
     A new condition (--where, --follow, --all-rows) takes the place of the old one, and
     snapshots that follow this one go on following it. The next refresh compares all
     rows.
 
+    Columns come, go and get the names that the master has given them, while view,
+    grants and queue stay; the next refresh fills new ones. If the condition uses a
+    column that is renamed or dropped, give the new one, too.
+
     Example: snaptide snapshot alter jfk flights --where "origin IN ('JFK', 'LGA')"
+
+    Example: snaptide snapshot alter jfk flights --add-column gate
     """
-    conditions = where is not None or bool(follow)
+    altered = snapshot_columns.ColumnOptions(
+        add=add or (), drop=drop or (), rename=rename or (), columns=columns
+    )
     others = sum(one is not None for one in (propagation, leaving, numbers))
-    if conditions + all_rows + others != 1:
+    conditions = (where is not None or bool(follow)) + all_rows
+    if conditions > 1 or (bool(conditions) or bool(altered)) + others != 1:
         raise BadArgument(
             "Give one of --where and --follow, --all-rows, --leaving, --numbers, or "
-            "--propagation."
+            "--propagation; or options for columns, also with a condition."
         )
-    if numbers is not None:
+    condition = snapshots.Condition(where=where, follow=follow or ())
+    if altered:
+        given = condition if conditions else None
+        snapshot_columns.alter(program, site, name, altered, given)
+    elif numbers is not None:
         drawn = snapshots.alter_numbers(site, name, _ways(numbers))
         found = [(one.column, one.method, one.left) for one in drawn]
         show(program, drawn, lambda: table(["column", "by", "left"], found))
-        return
-    if leaving is not None:
+    elif leaving is not None:
         described = snapshots.alter_leaving(site, name, leaving)
         show(program, described, lambda: facts(described, ["name", "leaving"]))
-        return
-    if propagation is None:
-        altered = snapshots.alter_condition(
-            site, name, where=where, follow=follow or ()
+    elif propagation is not None:
+        synchronous = propagation is Propagation.SYNCHRONOUS
+        show(
+            program,
+            snapshots.alter_propagation(site, name, synchronous=synchronous),
         )
-        rows = [(one.name, one.condition) for one in altered]
-        show(program, altered, lambda: table(["snapshot", "where"], rows))
-        return
-    report = snapshots.alter_propagation(
-        site,
-        name,
-        synchronous=propagation is Propagation.SYNCHRONOUS,
-    )
-    show(program, report)
+    else:
+        _alter_condition(program, site, name, condition)
+
+
+def _alter_condition(
+    program: Program, site: Site, name: str, condition: snapshots.Condition
+) -> None:
+    altered = snapshots.alter_conditions(site, {name: condition})
+    rows = [(one.name, one.condition) for one in altered]
+    show(program, altered, lambda: table(["snapshot", "where"], rows))
 
 
 @app.command("switch-master")
@@ -296,12 +314,6 @@ def drop(
     """
     snapshots.drop(site, name, force=force)
     show_facts(program, site=site.name, dropped=name)
-
-
-def _split(columns: str | None) -> list[str] | None:
-    if columns is None:
-        return None
-    return [names.plain(one) for one in names.divided(columns, ",")]
 
 
 def _ways(numbers: list[str] | None) -> dict[str, str]:

@@ -199,6 +199,11 @@ def differ_at_lax(sites: Directory) -> None:
     unseen(sites["lax"], "UPDATE flights SET qty = 9 WHERE id = 1")
 
 
+def have_gates(sites: Directory) -> None:
+    """Give the master's flights a column that their snapshot does not have."""
+    run(sites["hq"], "ALTER TABLE public.flights ADD COLUMN gate text")
+
+
 def differ_at_jfk(sites: Directory) -> None:
     """Change a row of the airport so that its master is not told."""
     as_refresh(sites["jfk"], 'UPDATE "snap$_flights" SET seats = 0 WHERE id = 7')
@@ -257,6 +262,7 @@ STORIES = {
     "docs/explanation/held-back.md": Story(world="airport", before={"": hold_a_row}),
     "docs/explanation/synchronous.md": Story(world="airport"),
     "docs/howto/a-site-as-a-file.md": Story(world="shop", before={"": describe_store}),
+    "docs/howto/add-a-column.md": Story(world="airport", before={"": have_gates}),
     "docs/howto/be-told-of-conflicts.md": Story(),
     "docs/howto/call-procedures.md": Story(world="airport"),
     "docs/howto/change-synchronously.md": Story(

@@ -1,0 +1,72 @@
+"""Altering the columns of tables and views that are in use.
+
+None of it rewrites a table: PostgreSQL only changes its catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from psycopg import errors, sql
+from sqlalchemy import Connection
+
+from sites.names import QualifiedName, identifier
+from sites.transfer.transport import raw
+
+#: What a column is called on its way to a name that another still has.
+_BETWEEN = "snaptide$between$"
+
+
+def is_immutable(connection: Connection, expression: str) -> bool:
+    """Whether an expression without columns has the same value at all times.
+
+    The database itself decides, as for the predicate of an index.
+    """
+    driver = raw(connection)
+    try:
+        with driver.transaction(force_rollback=True):
+            driver.execute("CREATE TEMP TABLE snaptide_default (x integer)")
+            driver.execute(
+                sql.SQL(
+                    "CREATE INDEX ON pg_temp.snaptide_default (x)"
+                    " WHERE (({}\n)) IS NOT NULL"
+                ).format(sql.SQL(expression))
+            )
+    except errors.InvalidObjectDefinition:
+        return False
+    return True
+
+
+def drop(connection: Connection, table: QualifiedName, columns: Iterable[str]) -> None:
+    """Drop columns of a table, unless something depends on them."""
+    actions = [sql.SQL("DROP {}").format(sql.Identifier(name)) for name in columns]
+    raw(connection).execute(
+        sql.SQL("ALTER TABLE {} {}").format(
+            identifier(table), sql.SQL(", ").join(actions)
+        )
+    )
+
+
+def rename(
+    connection: Connection,
+    relation: QualifiedName,
+    names: Mapping[str, str],
+    *,
+    view: bool = False,
+) -> None:
+    """Rename columns of a table or view; they may exchange names.
+
+    Parameters:
+        names: the new names, by those that they have.
+    """
+    taken = names.keys() & {*names.values()}
+    between = {name: f"{_BETWEEN}{n}" for n, name in enumerate(sorted(taken))}
+    steps = [*between.items()]
+    steps += [(between.get(old, old), new) for old, new in names.items()]
+    kind = sql.SQL("VIEW" if view else "TABLE")
+    for old, new in steps:
+        raw(connection).execute(
+            sql.SQL("ALTER {} {} RENAME COLUMN {} TO {}").format(
+                kind, identifier(relation), sql.Identifier(old), sql.Identifier(new)
+            )
+        )

@@ -1,0 +1,159 @@
+"""Base table, view and queue of a snapshot, altered in one transaction.
+
+The caller has locked them, and keeps pushes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from deferred.queues import alter_columns as queued
+from deferred.queues.queue import Queue
+from masters.numbers import columns as numbered_columns
+from sites.catalog import SCHEMA
+from sites.names import QualifiedName
+from sites.tables import columns as table_columns
+from sites.tables import ddl, views_again, wide
+from sites.tables.ddl import NewColumn
+from sites.tables.table import Column, Table, describe
+from snapshots.creating import alter, base_table, columns_asked, create
+from snapshots.creating.columns_asked import refused
+from snapshots.creating.columns_plan import Plan
+from snapshots.definitions import rewrites
+from snapshots.definitions.snapshot import carried
+
+
+def alter_tables(
+    connection: Connection, plan: Plan, queue: Queue | None
+) -> tuple[str, ...]:
+    """Alter base table, view and queue, and note the columns; what is left out."""
+    wanted, now = plan.wanted, plan.now
+    names = wanted.on_the_way
+    if names:
+        table_columns.rename(connection, now.base, names)
+        if now.loaded:
+            table_columns.rename(connection, now.qualified, names, view=True)
+        if queue is not None:
+            queue = queued.rename(connection, queue, names)
+    if wanted.drop:
+        queue = _drop(connection, plan, queue)
+    _add_to_base(connection, plan)
+    base = describe(connection, now.base)
+    _note(connection, plan, base)
+    if wanted.add:
+        create.refuse_other_types(connection, now, plan.definition)
+        if queue is not None:
+            _add_to_queue(connection, plan, queue, base)
+        if now.loaded:
+            base_table.create_user_view(connection, now, replace=True)
+    added = {name: base.column(name) for name in wanted.add}
+    return tuple(columns_asked.lacking(plan.definition, added))
+
+
+def _drop(connection: Connection, plan: Plan, queue: Queue | None) -> Queue | None:
+    """Drop columns, and make the view without them."""
+    now, names = plan.now, plan.wanted.on_the_way
+    gone = [names.get(name, name) for name in plan.wanted.drop]
+    what = f"Column {', '.join(plan.wanted.drop)}"
+    carried_too = [name for name in gone if queue and name in queue.columns]
+    if queue is not None and carried_too:
+        _refuse_wide(connection, plan, queue, [])
+        partial = plan.definition.partial
+        queue = queued.drop(connection, queue, carried_too, partial=partial)
+    again = views_again.kept(connection, now.qualified) if now.loaded else nullcontext()
+    with again:
+        with ddl.dropping(what):
+            table_columns.drop(connection, now.base, gone)
+        left = [name for name in now.columns if name not in plan.wanted.add]
+        if now.loaded:
+            kept = replace(now, columns=tuple(left))
+            base_table.create_user_view(connection, kept)
+    for name in plan.wanted.drop:
+        numbered_columns.remove(connection, now.key, name)
+    return queue
+
+
+def _add_to_base(connection: Connection, plan: Plan) -> None:
+    """Add columns to the base table, which does not have its rows written anew."""
+    for name, constant in plan.filled.items():
+        column = plan.definition.table.column(name)
+        new = NewColumn(
+            name=name,
+            type=column.type,
+            nullable=column.nullable or constant is None,
+            default=constant,
+            collation=column.collation,
+        )
+        with create.naming_what_is_missing(plan.now):
+            ddl.add_columns(connection, plan.now.base, [new])
+        default = _default(connection, plan, column)
+        ddl.set_default(connection, plan.now.base, name, default)
+
+
+def _default(connection: Connection, plan: Plan, column: Column) -> str | None:
+    method = plan.definition.numbers.get(column.name)
+    if method is None:
+        return base_table.default_of(column, plan.definition)
+    return numbered_columns.define(
+        connection,
+        snapshot=plan.now.key,
+        column=column.name,
+        method=method,
+        master=plan.master.name,
+        table=plan.now.master,
+    )
+
+
+def _add_to_queue(
+    connection: Connection,
+    plan: Plan,
+    queue: Queue,
+    base: Table,
+) -> None:
+    added = {
+        name: value
+        for name, value in plan.filled.items()
+        if name in carried(plan.now, base)
+    }
+    _refuse_wide(connection, plan, queue, [*added], base)
+    queued.add(
+        connection,
+        queue,
+        base,
+        plan.definition.table,
+        added,
+        partial=plan.definition.partial,
+    )
+
+
+def _refuse_wide(
+    connection: Connection,
+    plan: Plan,
+    queue: Queue,
+    added: Sequence[str],
+    base: Table | None = None,
+) -> None:
+    """Refuse a queue whose rows are, or would be, stored in another way."""
+    is_wide = wide.is_wide(connection, QualifiedName(SCHEMA, queue.queue_table))
+    if is_wide or (base and wide.overflows(base, [*queue.columns, *added])):
+        raise refused(plan.before, "its rows are too wide for that")
+
+
+def _note(connection: Connection, plan: Plan, base: Table) -> None:
+    """Write the columns down; new ones make the next refresh compare all rows."""
+    now = plan.now
+    numbers = [base.column(name).number for name in now.columns]
+    states = None if now.master_columns is None else list(now.master_columns)
+    unknown = rewrites.COMPARED if plan.wanted.add else {}
+    connection.execute(
+        alter.change(now).values(
+            columns=list(now.columns),
+            column_numbers=numbers,
+            master_columns=states,
+            **unknown,
+        )
+    )

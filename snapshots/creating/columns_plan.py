@@ -1,0 +1,132 @@
+"""What altering the columns of a snapshot comes to, before anything is locked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from deferred.parked import withdrawn
+from deferred.queues.queue import Queue, find_queue
+from masters.numbers import columns as numbered_columns
+from sites.sessions.site import Site
+from sites.tables import columns as table_columns
+from sites.tables.table import Table
+from snapshots.creating import alter, base_table, columns_asked
+from snapshots.creating.alter import Condition
+from snapshots.creating.columns_asked import Asked, refused
+from snapshots.definitions import refresh_group, rewrites, snapshot
+from snapshots.definitions.definition import Definition, define
+from snapshots.definitions.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be altered, as the master allows it."""
+
+    wanted: Asked
+    master: Site
+    definition: Definition
+    before: Snapshot
+    now: Snapshot
+    #: this and other snapshots of the group that get another condition
+    conditions: tuple[Snapshot, ...]
+    #: columns that the master has dropped already
+    gone: frozenset[str]
+    #: by new column, the value that rows which are there get; None for NULL
+    filled: Mapping[str, str | None]
+
+    @property
+    def empties_queue(self) -> bool:
+        """Whether all that waits has to be pushed first."""
+        others = {*self.wanted.add, *self.wanted.drop} - self.gone
+        return self.before.updatable and bool(others)
+
+
+def planned(
+    connection: Connection,
+    site: Site,
+    one: Snapshot,
+    wanted: Asked,
+    condition: Condition | None,
+) -> Plan:
+    """Check what is wanted against the master, and against the rest of the group."""
+    group = refresh_group.find(connection, one.refresh_group)
+    assert group is not None
+    if one.updatable and refresh_group.is_synchronous(connection, group.name):
+        raise refused(
+            one, "its group is synchronous; make it asynchronous for that time"
+        )
+    if withdrawn.has_calls_of(connection, one.qualified):
+        raise refused(
+            one,
+            "withdrawn changes of it stand in the site's error queue; put them back "
+            "or delete them first",
+        )
+    columns_asked.refuse_numbered(
+        one, numbered_columns.all_of(connection, snapshot=one.key), wanted
+    )
+    master = site.peer(group.master)
+    members = snapshot.members(connection, group.name)
+    now = replace(one, columns=wanted.of(one.columns))
+    altered: dict[str, Snapshot] = {}
+    if condition is None:
+        columns_asked.refuse_former_names(master, one, members, wanted)
+    else:
+        others = [member for member in members if member.key != one.key]
+        altered = alter.with_followers(master, now, condition, [*others, now])
+        now = altered[one.key]
+    definition = define(
+        master,
+        one.master,
+        columns=now.columns,
+        condition=now.condition,
+        updatable=one.updatable,
+    )
+    queue = find_queue(connection, one.key)
+    numbers = _numbers(one, queue, definition.table)
+    columns_asked.refuse_others(one, definition.table, wanted, numbers)
+    columns_asked.refuse_unfit(one, definition, wanted)
+    return Plan(
+        wanted=wanted,
+        master=master,
+        definition=definition,
+        before=one,
+        now=replace(now, master_columns=_states(one, wanted, definition.table)),
+        conditions=tuple(altered.values()),
+        gone=columns_asked.gone(definition.table, wanted, numbers),
+        filled={name: _constant(connection, definition, name) for name in wanted.add},
+    )
+
+
+def _numbers(one: Snapshot, queue: Queue | None, table: Table) -> dict[str, int] | None:
+    """The numbers of the columns at the master, as the last refresh noted them."""
+    before = rewrites.columns_before(one)
+    if before is not None:
+        return {name: rewrites.number(state) for name, state in before.items()}
+    if queue is None or queue.target_numbers is None or queue.target_oid != table.oid:
+        return None
+    return dict(zip(queue.columns, queue.target_numbers, strict=True))
+
+
+def _states(one: Snapshot, wanted: Asked, table: Table) -> tuple[str, ...] | None:
+    """What the next refresh takes for the state of the columns at the last one."""
+    before = rewrites.columns_before(one)
+    if before is None:
+        return None
+    known = {
+        wanted.rename.get(name, name): state
+        for name, state in before.items()
+        if name not in wanted.drop
+    }
+    known |= {name: table.column(name).state for name in wanted.add}
+    return tuple(known[name] for name in wanted.of(one.columns))
+
+
+def _constant(connection: Connection, definition: Definition, name: str) -> str | None:
+    """The default of a new column, unless PostgreSQL had to write all rows for it."""
+    default = base_table.default_of(definition.table.column(name), definition)
+    if default is None or name in definition.numbers:
+        return None
+    return default if table_columns.is_immutable(connection, default) else None

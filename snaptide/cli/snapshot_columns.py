@@ -1,0 +1,96 @@
+"""Options of `snaptide snapshot alter` that change which columns a snapshot has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+import snapshots
+from sites import names
+from sites.sessions.site import Site
+from snaptide.cli.output import facts, show
+from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
+
+Add = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--add-column", metavar="COLUMN", help="A column of the master; repeatable."
+    ),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--drop-column",
+        metavar="COLUMN",
+        help="A column that the snapshot is to lose; repeatable.",
+    ),
+]
+Rename = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="OLD=NEW",
+        help="A column that the master has renamed; repeatable, also to exchange "
+        "names.",
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="All columns that it is to have, separated by commas, instead of "
+        "--add-column and --drop-column."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnOptions:
+    """What was asked for on the command line."""
+
+    add: Sequence[str]
+    drop: Sequence[str]
+    rename: Sequence[str]
+    columns: str | None
+
+    def __bool__(self) -> bool:
+        return bool(self.add or self.drop or self.rename) or self.columns is not None
+
+
+def alter(
+    program: Program,
+    site: Site,
+    name: str,
+    options: ColumnOptions,
+    condition: snapshots.Condition | None,
+) -> None:
+    """Alter the columns of a snapshot, and show those that it has now."""
+    report = snapshots.alter_columns(
+        site,
+        name,
+        add=[*map(names.plain, options.add)],
+        drop=[*map(names.plain, options.drop)],
+        rename=_renamed(options.rename),
+        columns=split(options.columns),
+        condition=condition,
+    )
+    show(program, report, lambda: facts(report))
+
+
+def split(columns: str | None) -> list[str] | None:
+    """The names in a list with commas; None if there is none."""
+    if columns is None:
+        return None
+    return [names.plain(one) for one in names.divided(columns, ",")]
+
+
+def _renamed(options: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one in options:
+        parts = names.divided(one, "=")
+        if len(parts) != 2 or parts[0] in found:
+            raise BadArgument(f"--rename {one}: write OLD=NEW, and each OLD once.")
+        found[names.plain(parts[0])] = names.plain(parts[1])
+    return found
