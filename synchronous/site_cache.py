@@ -81,10 +81,19 @@ class SiteCache:
             or servers not in (None, last.servers)
         )
 
-    def queue(self, connection: Connection, number: int) -> Queue:
-        """A queue by its number."""
-        if number not in self._queues:
+    def queue(
+        self, connection: Connection, number: int, columns: Sequence[str] | None = None
+    ) -> Queue:
+        """A queue by its number.
+
+        Parameters:
+            columns: those that it carries now, if the caller knows: what was learnt of
+                a queue with others is forgotten.
+        """
+        known = self._queues.get(number)
+        if known is None or columns not in (None, [*known.columns]):
             self._queues = {one.id: one for one in list_queues(connection)}
+            self._statements, self._last = {}, {}
         return self._queues[number]
 
     @property

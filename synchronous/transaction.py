@@ -46,9 +46,9 @@ SET CONSTRAINTS snaptide.snaptide_order_first, snaptide.snaptide_order_last DEFE
 _FORGET = "DELETE FROM snaptide.deferred_transaction WHERE xid = %s::xid8"
 _CAPTURED_ALL = """
 SELECT c.queue_id, max(c.call_no), min(c.xid::text), bool_and(c.synchronous), count(*),
- q.target_oid, q.target_numbers
+ q.target_oid, q.target_numbers, q.columns
 FROM snaptide.captured_calls(%s, NULL) c JOIN snaptide.queue q ON q.id = c.queue_id
-GROUP BY c.queue_id, q.target_oid, q.target_numbers
+GROUP BY c.queue_id, q.target_oid, q.target_numbers, q.columns
 """
 
 
@@ -233,6 +233,8 @@ class Transaction:
         """Apply the only call by one statement; False if that is not possible."""
         queue = self.site_cache.queue(self.connection, queue_id)
         self._note(queue, xid)
+        if len(old) != len(queue.columns):  # the snapshot's columns were altered
+            return False
         participant = self._participant(queue)
         statement = self.site_cache.statement(
             self.connection, participant.connect(), queue, kind
@@ -264,7 +266,7 @@ class Transaction:
         rows = self.driver.execute(_CAPTURED_ALL, [self._seen]).fetchall()
         queues = [
             replace(
-                self.site_cache.queue(self.connection, row[0]),
+                self.site_cache.queue(self.connection, row[0], row[7]),
                 target_oid=row[5],
                 target_numbers=None if row[6] is None else tuple(row[6]),
             )

@@ -4,9 +4,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import text
 
 import deferred
 import snapshots
+import synchronous
 from deferred import errors as deferred_errors
 from sites import Directory, Site
 from sites.errors import StillNeeded
@@ -618,6 +620,34 @@ def test_conditions_of_others_and_synchronous_groups_are_in_the_way(
     snapshots.alter_propagation(jfk, "orders", synchronous=True)
     with pytest.raises(ColumnsRefused, match="its group is synchronous"):
         snapshots.alter_columns(jfk, "orders", drop=["last"])
+
+
+def test_a_coordinator_sees_columns_that_came_meanwhile(hq: Site, jfk: Site) -> None:
+    """What it has learnt of the queue is from before."""
+    add, change = (
+        "INSERT INTO orders (id, airport, state) ",
+        "UPDATE orders SET state = ",
+    )
+    snapshots.alter_propagation(jfk, "orders", synchronous=True)
+    with synchronous.begin(jfk) as connection:
+        connection.execute(text("UPDATE orders SET qty = 0 WHERE id = 1"))
+    for column in ("state", "more"):
+        snapshots.alter_propagation(jfk, "orders", synchronous=False)
+        run(hq, f"ALTER TABLE public.orders ADD {column} text DEFAULT 'new'")
+        for name in ("orders", "seen"):
+            snapshots.alter_columns(jfk, name, add=[column])
+        refresh(jfk, "airport")
+        snapshots.alter_propagation(jfk, "orders", synchronous=True)
+        with synchronous.begin(jfk) as connection:
+            if column == "state":
+                connection.execute(text(change + "'one' WHERE id = 1"))
+            connection.execute(text(change + "'two' WHERE id > 1"))
+    with synchronous.begin(jfk) as connection:
+        connection.execute(text(add + "VALUES (10, 'JFK', 'three')"))
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    found = "SELECT DISTINCT state FROM public.orders WHERE airport = 'JFK' ORDER BY 1"
+    assert run(hq, found) == [("one",), ("three",), ("two",)]
 
 
 def test_a_table_that_is_too_wide_for_it(hq: Site, jfk: Site) -> None:
