@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from snapshots.creating.alter_columns import alter_columns
     from snapshots.creating.create import create
+    from snapshots.creating.differences_of_shape import list_shape_differences
     from snapshots.creating.drop import drop
     from snapshots.creating.listing import describe_snapshot, list_snapshots
     from snapshots.creating.numbers import (
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
         ColumnsReport,
         CreateReport,
         RefreshReport,
+        ShapeDifference,
         SnapshotDescription,
         SnapshotReport,
     )
@@ -210,6 +212,7 @@ __all__ = [
     "RowsDiffer",
     "RowsHidden",
     "RowsKept",
+    "ShapeDifference",
     "SnapshotCheck",
     "SnapshotDescription",
     "SnapshotLogTooYoung",
@@ -250,6 +253,7 @@ __all__ = [
     "list_kept",
     "list_numbers",
     "list_refreshes",
+    "list_shape_differences",
     "list_snapshots",
     "rectify",
     "refresh",

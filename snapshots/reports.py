@@ -94,6 +94,19 @@ class ColumnsReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeDifference:
+    """Something that a master table has otherwise than its snapshot."""
+
+    snapshot: str
+    table: str
+    #: as "column gate"
+    what: str
+    differs: str
+    #: the command, or the statement at the site, that settles it
+    todo: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """A changed row of a table that the condition asks, with which rows leave."""
 

@@ -208,15 +208,25 @@ def _when(like: Unique | ForeignKey) -> str:
 
 def create_index(connection: Connection, table: QualifiedName, index: Index) -> None:
     """Build an index like one of the master's."""
+    raw(connection).execute(index_statement(table, index))
+
+
+def index_statement(
+    table: QualifiedName, index: Index, *, concurrently: bool = False
+) -> sql.Composed:
+    """The statement that builds an index like one of the master's."""
     keys = [_index_key(index, position) for position in range(index.key_columns)]
-    statement = sql.SQL("CREATE INDEX ON {} USING {} ({})").format(
-        identifier(table), sql.Identifier(index.method), sql.SQL(", ").join(keys)
+    statement = sql.SQL("CREATE INDEX {}ON {} USING {} ({})").format(
+        sql.SQL("CONCURRENTLY " if concurrently else ""),
+        identifier(table),
+        sql.Identifier(index.method),
+        sql.SQL(", ").join(keys),
     )
     if len(index.columns) > index.key_columns:
         statement += sql.SQL(" INCLUDE ({})").format(
             _names(index.columns[index.key_columns :])
         )
-    raw(connection).execute(statement)
+    return statement
 
 
 def add_foreign_key(

@@ -25,7 +25,9 @@ class Commands(LoadedLater):
     """The root of all commands: prints errors that reach it, without a traceback."""
 
     parts: ClassVar = {
-        "site": Part("Sites: the databases that take part.", ["site", "site_retire"]),
+        "site": Part(
+            "Sites: the databases that take part.", ["site", "site_diff", "site_retire"]
+        ),
         "log": Part("Snapshot logs, which record the changes at a master.", ["log"]),
         "snapshot": Part(
             "Snapshots: writable or read-only copies of master rows.", ["snapshot"]

@@ -53,7 +53,7 @@ def _of_snapshot(
             one.key,
             f"{one.master} no longer has the column {', '.join(gone)}: pushes and "
             "refreshes stop.",
-            "Rename it back, or drop the snapshot and create it again.",
+            f"snaptide site diff {site} says what became of it, and what to run.",
         )
     else:
         yield from _rewritten(connection, home, site, one, table)
