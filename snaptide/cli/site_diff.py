@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 import snapshots
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.cli.site import app
@@ -18,12 +18,11 @@ from snaptide.cli.site import app
 
 @app.command()
 def diff(
-    ctx: typer.Context,
-    site: SiteName,
+    program: Program,
+    site: SiteArgument,
     name: Annotated[
         str | None, typer.Argument(metavar="[SNAPSHOT]", help="Only of this snapshot.")
     ] = None,
-    json: Json = False,
 ) -> None:
     """Show what master tables have otherwise than their snapshots, and what settles it.
 
@@ -32,8 +31,7 @@ def diff(
 
     Example: snaptide site diff jfk
     """
-    program = Program.of(ctx)
-    found = snapshots.list_shape_differences(program.site(site), name)
+    found = snapshots.list_shape_differences(site, name)
     show(program, found, lambda: _lines(found))
 
 

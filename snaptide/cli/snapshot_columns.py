@@ -11,7 +11,7 @@ import typer
 import snapshots
 from sites import names
 from sites.sessions.site import Site
-from snaptide.cli.output import facts, show
+from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
@@ -76,7 +76,7 @@ def alter(
         columns=split(options.columns),
         condition=condition,
     )
-    show(program, report, lambda: facts(report))
+    show(program, report)
 
 
 def split(columns: str | None) -> list[str] | None:
