@@ -15,10 +15,21 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Row, and_, cast, func, literal, select
-from sqlalchemy.sql.dml import UpdateBase
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Row,
+    and_,
+    cast,
+    func,
+    literal,
+    select,
+)
 
+from deferred.batches import ledger
 from deferred.batches.batch import Batch, answered, delivered
+from deferred.batches.ledger import Listing
 from deferred.batches.marker import Marker
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination, PositionMismatch
@@ -39,13 +50,14 @@ def next_batch(
     *,
     queues: Callable[[], Sequence[Queue]] | None = None,
     traceparent: str | None = None,
-) -> Batch | None:
-    """The batch to push, given the destination's marker; None if all is pushed.
+) -> tuple[Batch, Listing] | None:
+    """The batch to push, with its transactions; None if all is pushed.
 
     Marks what the destination has answered as delivered, by the marker. Writes
     delivery and destination; call it in a REPEATABLE READ transaction.
 
     Parameters:
+        marker: where the destination stands.
         calls: how many close a new batch.
         queues: lists those that go to the destination, when they are needed.
         traceparent: what a new batch carries, and one that carries nothing yet.
@@ -62,19 +74,20 @@ def next_batch(
             f"Nothing is queued here for {name!r}.", destination=name
         )
     if not _done(row, marker):
-        return Batch(
+        batch = Batch(
             destination=name,
             number=row.batch_no,
             id=row.batch_id,
             end=row.batch_end,
             traceparent=row.traceparent or traceparent,
         )
+        return batch, ledger.listing(connection, batch)
     new = _New(number=row.batch_no + 1, trace=traceparent)
-    batch = _cut(connection, row, calls, new) if row.left else None
-    if batch is None and row.more:
-        listed = queues() if queues else list_queues(connection, name)
-        return _open_window(connection, row, calls, tuple(listed), new)
-    return batch
+    found = _cut(connection, row, calls, new) if row.left else None
+    if found is None and row.more:
+        going = queues() if queues else list_queues(connection, name)
+        return _open_window(connection, row, calls, tuple(going), new)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,17 +98,20 @@ class _New:
     id: uuid.UUID = field(default_factory=uuid.uuid4)
     trace: str | None
 
-    def batch(self, name: str, end: int | None) -> Batch | None:
-        """The batch; None if there was nothing to cut."""
-        if end is None:
+    def batch(
+        self, name: str, begun: Row[*tuple[Any, ...]] | None
+    ) -> tuple[Batch, Listing] | None:
+        """The batch with its transactions; None if there was nothing to cut."""
+        if begun is None:
             return None
-        return Batch(
+        batch = Batch(
             destination=name,
             number=self.number,
             id=self.id,
-            end=end,
+            end=begun.batch_end,
             traceparent=self.trace,
         )
+        return batch, ledger.listing_in(begun._mapping)
 
 
 #: Marks what the destination has answered as delivered. Reads the destination's row;
@@ -144,7 +160,9 @@ def _done(row: Row[Any], marker: Marker) -> bool:
     )
 
 
-def _cut(connection: Connection, row: Row[Any], most: int, new: _New) -> Batch | None:
+def _cut(
+    connection: Connection, row: Row[Any], most: int, new: _New
+) -> tuple[Batch, Listing] | None:
     """Cut a batch from the transactions of the window that are in none yet."""
     # Each has at least one call, so a batch holds at most this many transactions.
     next_ones = (
@@ -163,10 +181,18 @@ def _cut(connection: Connection, row: Row[Any], most: int, new: _New) -> Batch |
             delivery.c.xid.in_(select(ahead.c.xid).where(ahead.c.before < most)),
         )
         .values(batch=new.number)
-        .returning(delivery.c.order_no, delivery.c.batch)
+        .returning(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
+        .cte("taken")
     )
-    end = connection.scalar(_beginning(row.name, taken), asdict(new))
-    return new.batch(row.name, end)
+    its = (
+        select(taken.c.order_no, taken.c.calls, *ledger.facts())
+        .join_from(
+            taken, deferred_transaction, taken.c.xid == deferred_transaction.c.xid
+        )
+        .cte("its")
+    )
+    begun = connection.execute(_beginning(row.name, its), asdict(new))
+    return new.batch(row.name, begun.one_or_none())
 
 
 def _calls_before(
@@ -176,20 +202,17 @@ def _calls_before(
     return func.sum(calls).over(order_by=order_no) - calls
 
 
-def _beginning(name: str, numbering: UpdateBase, **values: Any) -> sa.Update:
-    """Number transactions, and make the batch that has the number `number` current.
+def _beginning(name: str, its: FromClause, **values: Any) -> sa.Select[Any]:
+    """Make the batch of these transactions current, and list them for the ledger.
 
-    Takes the fields of `_New`. Writes and returns nothing if no transaction gets that
-    number.
+    Takes the fields of `_New`. Writes and returns nothing if there are none.
 
     Parameters:
-        numbering: writes deliveries, and returns their order numbers and batches.
+        its: the transactions of the batch, as `ledger.lists` takes them.
         values: new values of other columns of the destination.
     """
-    numbered = numbering.cte("numbered")
-    last = select(func.max(numbered.c.order_no)).where(numbered.c.batch == _NUMBER)
-    end = last.scalar_subquery()
-    return (
+    end = select(func.max(its.c.order_no)).scalar_subquery()
+    begun = (
         sa.update(destination)
         .where(destination.c.name == name, end.is_not(None))
         .values(
@@ -202,7 +225,10 @@ def _beginning(name: str, numbering: UpdateBase, **values: Any) -> sa.Update:
             **values,
         )
         .returning(destination.c.batch_end)
+        .cte("begun")
     )
+    listed = select(*ledger.lists(its)).subquery("listed")
+    return select(begun.c.batch_end, *listed.c).join_from(begun, listed, sa.true())
 
 
 _NUMBER = sa.bindparam("number", 0, sa.BigInteger)
@@ -214,18 +240,18 @@ def _open_window(
     most: int,
     queues: tuple[Queue, ...],
     new: _New,
-) -> Batch | None:
+) -> tuple[Batch, Listing] | None:
     """Take the transactions since the last window, and cut the first batch of them."""
     places = {"seen": row.window_end, "now": row.now, "most": most}
     cut = _first_cut(queues, row.name)
-    end = cut.run(connection, **places, **asdict(new)).scalar()
-    if end is None:
+    begun = cut.run(connection, **places, **asdict(new)).one_or_none()
+    if begun is None:
         # What was queued goes to other destinations, or its queue was dropped.
         seen = {"window_end": cast(literal(row.now), PgSnapshot())}
         connection.execute(
             sa.update(destination).where(destination.c.name == row.name).values(seen)
         )
-    return new.batch(row.name, end)
+    return new.batch(row.name, begun)
 
 
 def deliveries(connection: Connection, name: str) -> sa.Insert:
@@ -245,17 +271,23 @@ def _first_cut(queues: tuple[Queue, ...], name: str) -> Prepared:
     """
     since = sa.bindparam("seen", position.START, sa.Text)
     now = cast(sa.bindparam("now", position.START, sa.Text), PgSnapshot())
-    new = _rows(call_numbers_of(queues, name), name, since).subquery()
+    rows = _rows(call_numbers_of(queues, name), name, since)
+    new = rows.add_columns(*ledger.facts()).subquery()
     before = _calls_before(new.c.calls, new.c.order_no)
     most = sa.bindparam("most", 0, sa.BigInteger)
-    numbered = _insert(select(*new.c, sa.case((before < most, _NUMBER))), "batch")
-    returned = numbered.returning(delivery.c.order_no, delivery.c.batch)
-    return Prepared(_beginning(name, returned, window_end=now))
+    batch = sa.case((before < most, _NUMBER)).label("batch")
+    opened = select(*new.c, batch).cte("opened").prefix_with("MATERIALIZED")
+    written = _insert(select(*(opened.c[n] for n in (*_COLUMNS, "batch"))), "batch")
+    its = select(opened).where(opened.c.batch == _NUMBER).subquery("its")
+    begun = _beginning(name, its, window_end=now)
+    return Prepared(begun.add_cte(written.cte("written")))
+
+
+_COLUMNS = ("destination", "xid", "order_no", "calls")
 
 
 def _insert(rows: sa.Select[Any], *more: str) -> sa.Insert:
-    columns = ["destination", "xid", "order_no", "calls", *more]
-    return sa.insert(delivery).from_select(columns, rows)
+    return sa.insert(delivery).from_select([*_COLUMNS, *more], rows)
 
 
 def _rows(

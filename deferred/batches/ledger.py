@@ -15,7 +15,19 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Select, Text, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    Text,
+    and_,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+)
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.sql.dml import ReturningInsert
 
@@ -50,10 +62,17 @@ class Listing:
 
 
 def listing(origin: Connection, batch: Batch) -> Listing:
-    """Read the transactions of a batch."""
-    lists = dict(origin.execute(_listed(), placed(batch, -1, batch.end)).one()._mapping)
-    calls = lists.pop("calls")
-    return Listing(orders=_numbers(lists["orders"]), calls=_numbers(calls), lists=lists)
+    """Read the transactions of a batch that was cut before."""
+    found = origin.execute(_listed(), placed(batch, -1, batch.end)).one()
+    return listing_in(found._mapping)
+
+
+def listing_in(row: Mapping[str, Any]) -> Listing:
+    """The same from a row with the columns `lists`."""
+    lists = {name: row[name] for name in ("orders", *_FACTS)}
+    return Listing(
+        orders=_numbers(row["orders"]), calls=_numbers(row["calls"]), lists=lists
+    )
 
 
 def _numbers(array: str | None) -> list[int]:
@@ -88,7 +107,7 @@ def _noted() -> ReturningInsert[Any]:
 
     keys = {name: given(name) for name in ("origin_id", "number")}
     values = {name: given(name) for name in ("id", "traceparent")} | {
-        name: sa.cast(sa.bindparam(f"its_{name}", type_=Text), columns[name].type)
+        name: cast(sa.bindparam(f"its_{name}", type_=Text), columns[name].type)
         for name in ("orders", "started", "transactions", "origins", "made")
     }
     # A batch of that number with another id was shipped, but nothing of it applied.
@@ -104,40 +123,66 @@ def _noted() -> ReturningInsert[Any]:
     )
 
 
-@cache
-def _listed() -> Select[Any]:
+def facts() -> list[ColumnElement[Any]]:
+    """What the ledger says of a row of `deferred_transaction`, besides its number."""
+    return [value.label(name) for name, value in _FACTS.items()]
+
+
+def lists(each: FromClause) -> list[ColumnElement[Any]]:
     """The transactions of a batch, as one list for each fact, in their order.
 
     Lists travel as text, because there may be many entries; both ends read it alike.
+
+    Parameters:
+        each: the transactions, with `order_no`, `calls` and `facts`.
     """
-    made = deferred_transaction.c
+    found = each.c
+    brought = func.bool_or(found.origins.is_not(None))
+
+    def in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
+        every = func.array_agg(aggregate_order_by(value, found.order_no))
+        return cast(every, Text)
+
     always = {
-        "orders": delivery.c.order_no,
-        "calls": delivery.c.calls,
-        "started": made.start_time,
-        "transactions": original(
-            func.coalesce(made.origin_transaction, sa.cast(made.xid, Text))
+        "orders": found.order_no,
+        **{name: found[name] for name in ("calls", "started", "transactions")},
+    }
+    return [
+        *(in_order(value).label(name) for name, value in always.items()),
+        *(
+            sa.case((brought, in_order(found[name]))).label(name)
+            for name in ("origins", "made")
         ),
-    }
-    brought = func.bool_or(made.origin.is_not(None))
-    lists = {
-        name: sa.cast(func.array_agg(_in_order(value)), Text)
-        for name, value in always.items()
-    } | {
-        name: sa.case((brought, sa.cast(func.array_agg(_in_order(value)), Text)))
-        for name, value in {"origins": made.origin, "made": made.made_at}.items()
-    }
-    return planned_once(
-        select(*(each.label(name) for name, each in lists.items()))
+    ]
+
+
+@cache
+def _listed() -> Select[Any]:
+    each = (
+        select(delivery.c.order_no, delivery.c.calls, *facts())
         .join(deferred_transaction, deferred_transaction.c.xid == delivery.c.xid)
         .where(PART)
+        .subquery()
     )
+    return planned_once(select(*lists(each)))
 
 
 def original(xid: ColumnElement[Any]) -> ColumnElement[int]:
     """The first id of a transaction, before repairs changed it."""
-    number = sa.cast(sa.cast(xid, Text), sa.BigInteger)
-    return func.mod(number, sa.literal(STRETCH, sa.BigInteger))
+    number = cast(cast(xid, Text), sa.BigInteger)
+    return func.mod(number, literal(STRETCH, sa.BigInteger))
+
+
+_MADE = deferred_transaction.c
+#: By column of the ledger: the fact of each transaction that its list holds.
+_FACTS = {
+    "started": _MADE.start_time,
+    "transactions": original(
+        func.coalesce(_MADE.origin_transaction, cast(_MADE.xid, Text))
+    ),
+    "origins": _MADE.origin,
+    "made": _MADE.made_at,
+}
 
 
 def reaches_back_to(target: Connection, sender_id: uuid.UUID, at: Marker) -> int:
@@ -167,9 +212,9 @@ def answered(sender_id: uuid.UUID, at: Marker) -> Select[tuple[object, ...]]:
         .select_from(push_batch.join(each, sa.true()))
         .where(
             push_batch.c.origin_id == sender_id,
-            sa.or_(
+            or_(
                 push_batch.c.number < at.batch_no,
-                sa.and_(
+                and_(
                     push_batch.c.number == at.batch_no, each.c.order_no <= at.order_no
                 ),
             ),
@@ -205,11 +250,11 @@ def _traced() -> Select[Any]:
         .limit(_MOST)
         .lateral("newest")
     )
-    went_on = sa.and_(newest.c.number == marked.c.batch_no, _written_since("marked"))
+    went_on = and_(newest.c.number == marked.c.batch_no, _written_since("marked"))
     return (
         select(newest.c.traceparent)
         .select_from(marked.join(newest, sa.true()))
-        .where(newest.c.traceparent.is_not(None), sa.or_(newest.c.new, went_on))
+        .where(newest.c.traceparent.is_not(None), or_(newest.c.new, went_on))
         .order_by(newest.c.shipped_at.desc())
         .limit(_MOST)
     )
@@ -222,14 +267,10 @@ _MOST = sa.bindparam("its_most", type_=sa.BigInteger)
 def _written_since(table: str) -> ColumnElement[bool]:
     """Whether the transaction that wrote a row had not ended at `its_snapshot`."""
     xmin = sa.literal_column(f"{table}.xmin", _XID)
-    old = sa.cast(sa.bindparam("its_snapshot", type_=Text), PgSnapshot())
-    end = sa.cast(func.pg_snapshot_xmax(old), _XID)
-    running = select(sa.cast(func.pg_snapshot_xip(old), _XID)).scalar_subquery()
-    return sa.or_(func.age(xmin) <= func.age(end), xmin == sa.any_(func.array(running)))
-
-
-def _in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
-    return aggregate_order_by(value, delivery.c.order_no)
+    old = cast(sa.bindparam("its_snapshot", type_=Text), PgSnapshot())
+    end = cast(func.pg_snapshot_xmax(old), _XID)
+    running = select(cast(func.pg_snapshot_xip(old), _XID)).scalar_subquery()
+    return or_(func.age(xmin) <= func.age(end), xmin == sa.any_(func.array(running)))
 
 
 def purge(connection: Connection, retention: timedelta = RETENTION) -> int:
@@ -241,7 +282,7 @@ def purge(connection: Connection, retention: timedelta = RETENTION) -> int:
     old = push_batch.c.shipped_at < func.clock_timestamp() - sa.cast(
         retention, sa.Interval
     )
-    gone = sa.and_(old, sa.not_(current))
+    gone = and_(old, sa.not_(current))
     connection.execute(_note_forgotten(gone))
     return connection.execute(sa.delete(push_batch).where(gone)).rowcount
 

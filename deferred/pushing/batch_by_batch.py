@@ -26,7 +26,7 @@ from deferred.queues.backlog import calls_left
 from deferred.queues.queue import Queue
 from masters.errors import TableAltered
 from sites import faults, retry, traces
-from sites.sessions.site import autocommit, reading
+from sites.sessions.site import autocommit
 
 #: Seconds after which an idle pusher with delay_seconds looks for new work.
 POLL = 0.2
@@ -115,9 +115,10 @@ def _push_batch(
     if at is None:
         at = _marker(target, sender)
     queues = cache(partial(queue.list_queues, origin, sender.master))
-    batch = _next_batch(ends, sender, at, queues)
-    if batch is None:
+    found = _next_batch(ends, sender, at, queues)
+    if found is None:
         return None
+    batch, listed = found
     if run.relay is relay.NO_GROUP and at is not ends.seen:
         with autocommit(target):
             run.relay = relay.at(target)
@@ -130,8 +131,6 @@ def _push_batch(
     run.expect(lambda: _calls_left(origin, batch.destination))
     sender = sender.pushing(shipment.queues)
     after = at.order_no if at.batch_id == batch.id else -1
-    with reading(origin):
-        listed = ledger.listing(origin, batch)
     if run.leaves(sum(listed.calls)):
         origin.rollback()
         target.rollback()
@@ -231,7 +230,7 @@ def _next_batch(
     sender: Sender,
     at: marker.Marker,
     queues: Callable[[], Sequence[Queue]],
-) -> Batch | None:
+) -> tuple[Batch, ledger.Listing] | None:
     origin = ends.origin
     origin.execution_options(isolation_level="REPEATABLE READ")
     pushing = traces.traceparent()
@@ -240,7 +239,7 @@ def _next_batch(
         calls = cut.BATCH_CALLS * max(len(ends.pairs) // 4, 1)
         name = sender.master
         with traces.span("cut", site=sender.name, destination=name) as cutting:
-            batch = cut.next_batch(
+            found = cut.next_batch(
                 origin,
                 name,
                 at,
@@ -250,10 +249,10 @@ def _next_batch(
             )
             faults.point("push.before_cut_commit")
             origin.commit()
-            if batch is not None:
-                cutting.note(**_numbers(batch))
+            if found is not None:
+                cutting.note(**_numbers(found[0]))
     finally:
         if not origin.invalidated:
             origin.rollback()
             origin.execution_options(isolation_level="READ COMMITTED")
-    return batch
+    return found

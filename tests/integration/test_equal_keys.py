@@ -66,8 +66,9 @@ def test_streams_know_what_depends(
         "INSERT INTO child VALUES (11, NULL)",
     )
     with jfk.session() as origin, sites["hq"].session() as target:
-        batch = next_batch(origin, "hq", marker.Marker())
-        assert batch is not None
+        cut = next_batch(origin, "hq", marker.Marker())
+        assert cut is not None
+        batch, _ = cut
         queues = list_queues(origin, "hq")
         found = last_shared(prepare_shipment(origin, target, batch, queues), -1, 100)
         rows_of = "SELECT order_no FROM snaptide.delivery ORDER BY order_no"

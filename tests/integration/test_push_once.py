@@ -99,8 +99,9 @@ def test_pusher_whose_lock_was_lost_applies_nothing_twice(orders: Directory) -> 
     run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
     with orders["jfk"].transaction() as origin:
         origin_id = identity.read(origin).site_id
-        batch = next_batch(origin, "hq", marker.Marker())
-        assert batch is not None
+        cut = next_batch(origin, "hq", marker.Marker())
+        assert cut is not None
+        batch, _ = cut
         [transaction] = queued_transactions(origin, batch, -1, batch.end)
     deferred.push(orders["jfk"])
     who = Sender(id=origin_id, name="jfk", master="hq")
@@ -119,8 +120,9 @@ def test_two_pushers_without_the_lock_wait_for_the_marker(orders: Directory) -> 
     with orders["jfk"].session() as origin, orders["hq"].session() as target:
         who = Sender(id=identity.read(origin).site_id, name="jfk", master="hq")
         at = marker.read(target, who.id)
-        batch = next_batch(origin, "hq", at)
-        assert batch is not None
+        cut = next_batch(origin, "hq", at)
+        assert cut is not None
+        batch, _ = cut
         [transaction] = queued_transactions(origin, batch, -1, batch.end)
         origin.commit()
         shipment = prepare_shipment(origin, target, batch, [])

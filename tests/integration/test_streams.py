@@ -312,8 +312,9 @@ def _waiting(site: Site, how: str = "true") -> list[tuple[object, ...]]:
 
 def _shared(jfk: Site, hq: Site) -> dict[int, int]:
     with jfk.session() as origin, hq.session() as target:
-        batch = next_batch(origin, "hq", marker.Marker())
-        assert batch is not None
+        cut = next_batch(origin, "hq", marker.Marker())
+        assert cut is not None
+        batch, _ = cut
         queues = list_queues(origin, "hq")
         found = last_shared(prepare_shipment(origin, target, batch, queues), -1, 100)
         numbers = origin.exec_driver_sql(

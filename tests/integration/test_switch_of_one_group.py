@@ -101,8 +101,9 @@ def cut_batch(world: Directory, calls: int) -> int:
     """Cut the next batch to lax, as a push that dies then; says its number."""
     with world["jfk"].transaction() as origin, world["lax"].session() as target:
         at = marker.read(target, identity.read(origin).site_id)
-        batch = next_batch(origin, "lax", at, calls)
-        assert batch is not None
+        cut = next_batch(origin, "lax", at, calls)
+        assert cut is not None
+        batch, _ = cut
         return batch.number
 
 
