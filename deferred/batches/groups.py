@@ -153,15 +153,24 @@ def touching(
     calls: sa.TableClause,
     *among: sa.ColumnElement[bool],
 ) -> set[int]:
-    """The transactions of a batch with such calls in a queue, by order number."""
-    return set(
-        connection.scalars(
-            select(delivery.c.order_no)
-            .distinct()
-            .join_from(delivery, calls, calls.c.xid == delivery.c.xid)
-            .where(within(batch, -1, batch.end), *among)
-        )
+    """The transactions of a batch with such calls in a queue, by order number.
+
+    Mostly none has. PostgreSQL does not know how many transactions a new batch has, and
+    by a join it would look for the calls of each: it reads them all, and looks up the
+    order numbers of those that it finds.
+    """
+    its = select(delivery.c.xid).where(within(batch, -1, batch.end))
+    all_of_them = func.any(func.array(its.scalar_subquery()))
+    matching = select(calls.c.xid).distinct().where(calls.c.xid == all_of_them, *among)
+    found = matching.subquery("found")
+    to_there = delivery.c.destination == batch.destination
+    order_no = (
+        select(delivery.c.order_no)
+        .where(to_there, delivery.c.xid == found.c.xid)
+        .correlate(found)
+        .scalar_subquery()
     )
+    return set(connection.scalars(select(order_no).select_from(found)))
 
 
 def _divided(
