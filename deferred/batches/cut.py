@@ -111,7 +111,7 @@ class _New:
             end=begun.batch_end,
             traceparent=self.trace,
         )
-        return batch, ledger.listing_in(begun._mapping)
+        return batch, ledger.listing_in(begun)
 
 
 #: Marks what the destination has answered as delivered. Reads the destination's row;

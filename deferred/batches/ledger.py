@@ -19,6 +19,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     FromClause,
+    Row,
     Select,
     Text,
     and_,
@@ -63,15 +64,16 @@ class Listing:
 
 def listing(origin: Connection, batch: Batch) -> Listing:
     """Read the transactions of a batch that was cut before."""
-    found = origin.execute(_listed(), placed(batch, -1, batch.end)).one()
-    return listing_in(found._mapping)
+    return listing_in(origin.execute(_listed(), placed(batch, -1, batch.end)).one())
 
 
-def listing_in(row: Mapping[str, Any]) -> Listing:
+def listing_in(row: Row[*tuple[Any, ...]]) -> Listing:
     """The same from a row with the columns `lists`."""
-    lists = {name: row[name] for name in ("orders", *_FACTS)}
+    found = row._mapping
     return Listing(
-        orders=_numbers(row["orders"]), calls=_numbers(row["calls"]), lists=lists
+        orders=_numbers(found["orders"]),
+        calls=_numbers(found["calls"]),
+        lists={name: found[name] for name in ("orders", *_FACTS)},
     )
 
 
