@@ -184,13 +184,7 @@ def _cut(
         .returning(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
         .cte("taken")
     )
-    its = (
-        select(taken.c.order_no, taken.c.calls, *ledger.facts())
-        .join_from(
-            taken, deferred_transaction, taken.c.xid == deferred_transaction.c.xid
-        )
-        .cte("its")
-    )
+    its = ledger.with_facts(taken).cte("its")
     begun = connection.execute(_beginning(row.name, its), asdict(new))
     return new.batch(row.name, begun.one_or_none())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -56,14 +56,17 @@ class Listing:
     """The transactions of a batch, in order; the ledger's lists travel as text."""
 
     #: their order numbers, and how many calls each has
-    orders: Sequence[int]
-    calls: Sequence[int]
+    orders: Sequence[int] = ()
+    calls: Sequence[int] = ()
     #: column of the ledger -> its value
-    lists: Mapping[str, str | None]
+    lists: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def listing(origin: Connection, batch: Batch) -> Listing:
-    """Read the transactions of a batch that was cut before."""
+    """Read the transactions of a batch that was cut before.
+
+    Call it where PostgreSQL plans for many, as in `cut.next_batch`.
+    """
     return listing_in(origin.execute(_listed(), placed(batch, -1, batch.end)).one())
 
 
@@ -125,6 +128,22 @@ def _noted() -> ReturningInsert[Any]:
     )
 
 
+def with_facts(some: FromClause) -> Select[Any]:
+    """Transactions with what the ledger says of each, as `lists` takes them.
+
+    They are found by the index on xid, however many have come since the last purge.
+
+    Parameters:
+        some: the transactions, with `xid`, `order_no` and `calls`.
+    """
+    xids = func.any(func.array(select(some.c.xid).scalar_subquery()))
+    return (
+        select(some.c.order_no, some.c.calls, *facts())
+        .join_from(some, deferred_transaction, some.c.xid == _MADE.xid)
+        .where(_MADE.xid == xids)
+    )
+
+
 def facts() -> list[ColumnElement[Any]]:
     """What the ledger says of a row of `deferred_transaction`, besides its number."""
     return [value.label(name) for name, value in _FACTS.items()]
@@ -160,12 +179,8 @@ def lists(each: FromClause) -> list[ColumnElement[Any]]:
 
 @cache
 def _listed() -> Select[Any]:
-    each = (
-        select(delivery.c.order_no, delivery.c.calls, *facts())
-        .join(deferred_transaction, deferred_transaction.c.xid == delivery.c.xid)
-        .where(PART)
-        .subquery()
-    )
+    its = select(delivery.c.xid, delivery.c.order_no, delivery.c.calls).where(PART)
+    each = with_facts(its.cte("its")).subquery()
     return planned_once(select(*lists(each)))
 
 

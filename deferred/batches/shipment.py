@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, select
 
 from deferred.batches import work
 from deferred.batches.batch import PART, Batch, placed
+from deferred.batches.ledger import Listing
 from deferred.batches.marker import Marker
 from deferred.batches.relay import NO_GROUP, Relay, Terms
 from deferred.catalog import delivery
@@ -38,6 +39,8 @@ class Shipment:
     #: by work table, the columns whose values the destination may round or cut, with
     #: the types that they have here
     narrower: Mapping[sa.TableClause, Mapping[str, str]] = field(default_factory=dict)
+    #: its transactions, as the ledger has them
+    listed: Listing = field(default_factory=Listing)
     #: how replication groups want its transactions applied, and their part in that
     terms: Terms = field(default_factory=Terms)
     relay: Relay = NO_GROUP
@@ -185,6 +188,7 @@ def prepare_again(
     again = prepare_shipment(origin, target, shipment.batch, shipment.queues)
     return replace(
         again,
+        listed=shipment.listed,
         terms=shipment.terms,
         relay=shipment.relay,
         watch_version=shipment.watch_version,

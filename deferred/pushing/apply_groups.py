@@ -37,13 +37,8 @@ SHIPPED = 1000
 PATIENCE = 2
 
 
-def planned(
-    shipment: Shipment, listed: ledger.Listing, after: int, run: Run
-) -> list[ApplyGroup]:
+def planned(shipment: Shipment, after: int, run: Run) -> list[ApplyGroup]:
     """The groups of a batch after an order number, no more than the run may deliver.
-
-    Parameters:
-        listed: the transactions of the batch.
 
     Raises:
         PositionMismatch: their transactions were answered before and since purged.
@@ -52,7 +47,7 @@ def planned(
     members = groups.members(
         shipment.origin,
         shipment.batch,
-        listed,
+        shipment.listed,
         after,
         shipment.queues,
         options.group_max_bytes,
@@ -183,8 +178,7 @@ def _prepared_again(shipment: Shipment, sender: Sender) -> Shipment:
     shipment.target.rollback()
     shipment.origin.rollback()
     again = prepare_again(shipment, shipment.origin, shipment.target)
-    listed = ledger.listing(shipment.origin, shipment.batch)
-    ledger.note(shipment.target, sender.id, shipment.batch, listed)
+    ledger.note(shipment.target, sender.id, shipment.batch, shipment.listed)
     shipment.target.commit()
     shipment.origin.commit()
     return again

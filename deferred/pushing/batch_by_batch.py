@@ -127,7 +127,8 @@ def _push_batch(
         at = _marker(target, sender)
     run.begin()
     faults.point("push.after_cut")
-    shipment = _admitted(ends, batch, queues(), sender, at, run, before)
+    admitted = _admitted(ends, batch, queues(), sender, at, run, before)
+    shipment = replace(admitted, listed=listed)
     run.expect(lambda: _calls_left(origin, batch.destination))
     sender = sender.pushing(shipment.queues)
     after = at.order_no if at.batch_id == batch.id else -1
@@ -135,7 +136,7 @@ def _push_batch(
         origin.rollback()
         target.rollback()
         return at
-    groups = apply_groups.planned(shipment, listed, after, run)
+    groups = apply_groups.planned(shipment, after, run)
     ledger.note(target, sender.id, batch, listed)
     faults.point("push.before_lay_commit")
     if sum(map(len, groups)) > 1:
