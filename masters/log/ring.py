@@ -8,7 +8,6 @@ partition would lock the parent while they write. A fixed ring needs neither
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +16,7 @@ from psycopg import errors, sql
 from sqlalchemy import BigInteger, CompoundSelect, Connection, Insert, func, select
 
 from sites.catalog import SCHEMA
-from sites.names import numbered
+from sites.names import comma, identifiers, numbered
 from sites.tables.table import Column, Table
 from sites.transfer.transport import raw
 from sites.transfer.types import Xid8
@@ -69,7 +68,7 @@ def create(
         sql.SQL("CREATE INDEX {} ON {} ({}) WHERE kind IN ('D', 'T')").format(
             sql.Identifier(_part(log, "d")),
             sql.Identifier(SCHEMA, log),
-            _named(numbered("k", identity)),
+            comma(identifiers(numbered("k", identity))),
         )
     )
 
@@ -158,7 +157,7 @@ def keep_deletes(
         ).format(
             kept=_partition(log, KEPT),
             slot=sql.Literal(KEPT),
-            keys=_named(numbered("k", range(keys))),
+            keys=comma(identifiers(numbered("k", range(keys)))),
             emptied=_partition(log, slot),
             horizon=sql.Literal(horizon),
         )
@@ -188,10 +187,6 @@ def _look(connection: Connection, log: str, slot: int, horizon: str) -> str:
     )
     verdict = row[0] if row else None
     return "empty" if verdict is None else "behind" if verdict else "needed"
-
-
-def _named(columns: Iterable[str]) -> sql.Composed:
-    return sql.SQL(", ").join(map(sql.Identifier, columns))
 
 
 def _partition(log: str, slot: int) -> sql.Identifier:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import InternalError
 
 from sites.errors import StillNeeded
-from sites.names import QualifiedName, identifier
+from sites.names import QualifiedName, comma, identifier, identifiers
 from sites.sql import load
 from sites.tables.table import ForeignKey, Table, Unique, with_tuples
 from sites.transfer.transport import raw
@@ -36,22 +36,6 @@ class NewColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Index:
-    """A secondary index; `special` ones cannot be built anew at a site."""
-
-    name: str
-    method: str
-    columns: tuple[str, ...]
-    key_columns: int
-    classes: tuple[str, ...]
-    collations: tuple[str, ...]
-    #: the catalog's bits: 1 descending, 2 nulls first
-    options: tuple[int, ...]
-    #: partial, or over an expression
-    special: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultNeeds:
     """What a default or generation expression depends on."""
 
@@ -60,12 +44,6 @@ class DefaultNeeds:
     #: it needs a sequence or a user's function, which another database may not have
     foreign: bool
     inputs: tuple[str, ...]
-
-
-def indexes(connection: Connection, table: Table) -> list[Index]:
-    """Secondary indexes of a table, the unique ones over plain columns left out."""
-    rows = connection.execute(text(load("indexes")), {"oid": table.oid}).mappings()
-    return [Index(**with_tuples(row)) for row in rows]
 
 
 def default_needs(connection: Connection, table: Table) -> dict[int, DefaultNeeds]:
@@ -195,7 +173,7 @@ def add_key(
         sql.SQL("ALTER TABLE {} ADD {} ({}) {}").format(
             identifier(table),
             sql.SQL(kind),
-            _names(columns),
+            comma(identifiers(columns)),
             sql.SQL("" if like is None or not like.deferrable else _when(like)),
         )
     )
@@ -204,29 +182,6 @@ def add_key(
 def _when(like: Unique | ForeignKey) -> str:
     """The clause by which a constraint is deferrable, with the same default."""
     return f"DEFERRABLE INITIALLY {'DEFERRED' if like.deferred else 'IMMEDIATE'}"
-
-
-def create_index(connection: Connection, table: QualifiedName, index: Index) -> None:
-    """Build an index like one of the master's."""
-    raw(connection).execute(index_statement(table, index))
-
-
-def index_statement(
-    table: QualifiedName, index: Index, *, concurrently: bool = False
-) -> sql.Composed:
-    """The statement that builds an index like one of the master's."""
-    keys = [_index_key(index, position) for position in range(index.key_columns)]
-    statement = sql.SQL("CREATE INDEX {}ON {} USING {} ({})").format(
-        sql.SQL("CONCURRENTLY " if concurrently else ""),
-        identifier(table),
-        sql.Identifier(index.method),
-        sql.SQL(", ").join(keys),
-    )
-    if len(index.columns) > index.key_columns:
-        statement += sql.SQL(" INCLUDE ({})").format(
-            _names(index.columns[index.key_columns :])
-        )
-    return statement
 
 
 def add_foreign_key(
@@ -243,9 +198,9 @@ def add_foreign_key(
         ).format(
             identifier(child),
             sql.Identifier(key.name),
-            _names(key.columns),
+            comma(identifiers(key.columns)),
             identifier(parent),
-            _names(key.parent_columns),
+            comma(identifiers(key.parent_columns)),
             _on_delete(key),
             sql.SQL(_ACTIONS[key.on_update]),
             sql.SQL(_when(key)),
@@ -257,7 +212,7 @@ def _on_delete(key: ForeignKey) -> sql.Composable:
     action = sql.SQL(_ACTIONS[key.on_delete])
     if not key.delete_columns:
         return action
-    return sql.SQL("{} ({})").format(action, _names(key.delete_columns))
+    return sql.SQL("{} ({})").format(action, comma(identifiers(key.delete_columns)))
 
 
 def validate_constraint(
@@ -290,7 +245,7 @@ def create_checked_view(
     statement = sql.SQL("CREATE {} VIEW {} AS SELECT {} FROM {}").format(
         sql.SQL("OR REPLACE" if replace else ""),
         identifier(view),
-        _names(columns),
+        comma(identifiers(columns)),
         identifier(table),
     )
     if condition is not None:
@@ -372,10 +327,6 @@ _ACTIONS = {
 }
 
 
-def _names(names: Sequence[str]) -> sql.Composed:
-    return sql.SQL(", ").join(sql.Identifier(name) for name in names)
-
-
 def _columns(columns: Sequence[NewColumn]) -> sql.Composed:
     return sql.SQL(", ").join(_column(column) for column in columns)
 
@@ -392,16 +343,4 @@ def _column(column: NewColumn) -> sql.Composed:
         parts.append(sql.SQL(form).format(sql.SQL(column.default)))
     if not column.nullable:
         parts.append(sql.SQL("NOT NULL"))
-    return sql.SQL(" ").join(parts)
-
-
-def _index_key(index: Index, position: int) -> sql.Composed:
-    parts: list[sql.Composable] = [sql.Identifier(index.columns[position])]
-    if index.collations[position]:
-        parts.append(sql.SQL("COLLATE " + index.collations[position]))
-    parts.append(sql.SQL(index.classes[position]))
-    if index.method == "btree":
-        option = index.options[position]
-        parts.append(sql.SQL("DESC" if option & 1 else "ASC"))
-        parts.append(sql.SQL("NULLS FIRST" if option & 2 else "NULLS LAST"))
     return sql.SQL(" ").join(parts)

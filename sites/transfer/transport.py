@@ -21,6 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from sites import faults
+from sites.names import comma, identifiers
 from sites.progress import RowsDone
 
 #: How many bytes of a COPY are passed on at a time.
@@ -261,7 +262,7 @@ def literal_text(query: SelectBase) -> str:
 def copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
     """The COPY statement that writes rows into these columns of a table."""
     return sql.SQL("COPY {} ({}) FROM STDIN").format(
-        _name(table), sql.SQL(", ").join(map(sql.Identifier, columns))
+        _name(table), comma(identifiers(columns))
     )
 
 
@@ -313,7 +314,7 @@ def _insert(
     statement = sql.SQL("{}INSERT INTO {} ({}) VALUES {}").format(
         before,
         _name(table),
-        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        comma(identifiers(columns)),
         sql.SQL(", ").join([line] * len(rows)),
     )
     return writer.execute(statement, list(chain.from_iterable(rows))).rowcount
@@ -352,7 +353,7 @@ def analyze(
     Parameters:
         columns: the columns that conditions look at; all if not given.
     """
-    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    names = comma(identifiers(columns))
     listed = sql.SQL(" ({})").format(names) if columns else sql.SQL("")
     raw(connection).execute(
         sql.SQL(

@@ -17,7 +17,7 @@ from sites.capture import guards, triggers
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.names import QualifiedName, numbered
-from sites.tables import ddl, roles
+from sites.tables import ddl, indexes, roles
 from sites.tables.ddl import NewColumn
 from sites.tables.table import Column, ForeignKey, Table, describe
 from sites.transfer import transport
@@ -94,7 +94,7 @@ def constrain(
     for columns, unique in uniques.items():
         ddl.add_key(connection, snapshot.base, columns, like=unique)
     for index in definition.indexes:
-        ddl.create_index(connection, snapshot.base, index)
+        indexes.create(connection, snapshot.base, index)
     base = snapshot.base
     transport.analyze(connection, sa.table(base.name, schema=base.schema))
 

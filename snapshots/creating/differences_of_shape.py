@@ -11,11 +11,12 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from masters.numbers import columns as numbered_columns
-from sites.names import identifier
+from sites.names import comma, identifier, identifiers
 from sites.sessions import identity
 from sites.sessions.site import Site
-from sites.tables import ddl
-from sites.tables.ddl import DefaultNeeds, Index
+from sites.tables import ddl, indexes
+from sites.tables.ddl import DefaultNeeds
+from sites.tables.indexes import Index
 from sites.tables.table import Column, Table, Unique, describe
 from snapshots.definitions import refresh_group, rewrites, snapshot
 from snapshots.definitions.snapshot import Snapshot
@@ -87,8 +88,8 @@ class _Pair:
             table=table,
             base=base,
             needs=ddl.default_needs(home, table),
-            indexes=ddl.indexes(home, table),
-            indexes_here=ddl.indexes(here, base),
+            indexes=indexes.secondary(home, table),
+            indexes_here=indexes.secondary(here, base),
             numbered=frozenset(column.column_name for column in drawn),
         )
 
@@ -223,7 +224,7 @@ class _Pair:
 
     def _index(self, index: Index) -> str:
         base = self.snapshot.base
-        return ddl.index_statement(base, index, concurrently=True).as_string() + ";"
+        return indexes.statement(base, index, concurrently=True).as_string() + ";"
 
     def _called_here(self, columns: Sequence[str]) -> tuple[str, ...] | None:
         """The site's names of the master's columns; None if it lacks one."""
@@ -243,7 +244,7 @@ class _Pair:
             action: with {} for the columns.
             after: what follows; an expression as the catalog prints it.
         """
-        names = sql.SQL(", ").join(map(sql.Identifier, columns))
+        names = comma(identifiers(columns))
         made = sql.SQL("ALTER TABLE {} " + action + "{};").format(
             identifier(self.snapshot.base), names, sql.SQL(after)
         )

@@ -18,9 +18,10 @@ from sites.errors import NoFreeValue
 from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.site import Site
-from sites.tables import ddl, instead
-from sites.tables.ddl import DefaultNeeds, Index
+from sites.tables import ddl, indexes, instead
+from sites.tables.ddl import DefaultNeeds
 from sites.tables.definitions import UNREADABLE, Definitions, type_definitions
+from sites.tables.indexes import Index
 from sites.tables.table import Column, Table, Unique, describe
 from sites.writing.unique_values import parking_column
 from snapshots.definitions import left_out as not_taken
@@ -156,7 +157,7 @@ def _read(
         _require_parents(connection, kept)
     types = type_definitions(connection, table, chosen)
     _refuse_unreadable(table, types)
-    found = ddl.indexes(connection, table)
+    found = indexes.secondary(connection, table)
     return Definition(
         master_id=who.site_id,
         with_rowid=log.with_rowid,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import Connection, text
 
 from sites.sql import load
-from sites.tables.ddl import Index
+from sites.tables.indexes import Index
 from sites.tables.table import ForeignKey, Table
 from snapshots.definitions import parents, snapshot
 from snapshots.definitions.snapshot import Snapshot
