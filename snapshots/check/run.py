@@ -20,9 +20,10 @@ from snapshots.check import commit_times, compare, moments, saved, tally
 from snapshots.check.errors import CheckRefused
 from snapshots.check.report import CheckReport, SnapshotCheck
 from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions.errors import UnknownColumn
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences.window import Member
-from snapshots.errors import PositionMoved, UnknownColumn
+from snapshots.errors import PositionMoved
 
 #: How often a check begins anew if refreshes keep coming in between.
 ATTEMPTS = 10

@@ -17,11 +17,11 @@ from snapshots.creating import base_table
 from snapshots.creating.listing import describe_snapshot
 from snapshots.definitions import frozen, parents, refresh_group, rewrites, snapshot
 from snapshots.definitions.definition import define
+from snapshots.definitions.errors import SnapshotRefused
 from snapshots.definitions.follow import composed, exists, following
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import SnapshotRefused
 from snapshots.reports import SnapshotDescription
 
 

@@ -21,7 +21,10 @@ from snapshots.creating import alter, columns_altered, columns_asked, columns_pl
 from snapshots.creating.alter import Condition
 from snapshots.creating.columns_plan import Plan
 from snapshots.definitions import refresh_group, snapshot
-from snapshots.errors import CallsUseColumn, UndeliveredCalls
+from snapshots.definitions.errors import (
+    CallsUseColumn,
+    UndeliveredCalls,
+)
 from snapshots.reports import ColumnsReport
 
 #: How often the queue is pushed before it counts as filled faster than it empties.

@@ -13,8 +13,8 @@ from sites.sessions.site import Site
 from sites.tables.table import Column, Table
 from snapshots.definitions import parents
 from snapshots.definitions.definition import Definition
+from snapshots.definitions.errors import ColumnsRefused
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import ColumnsRefused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,11 +21,15 @@ from snapshots import catalog
 from snapshots.creating import base_table
 from snapshots.definitions import parents, refresh_group, snapshot
 from snapshots.definitions.definition import Definition, define
+from snapshots.definitions.errors import (
+    DifferentTypes,
+    MissingAtSite,
+    NameTaken,
+)
 from snapshots.definitions.follow import composed
 from snapshots.definitions.left_out import references
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import DifferentTypes, MissingAtSite, NameTaken
 from snapshots.reports import CreateReport
 
 

@@ -16,8 +16,12 @@ from sites.words import counted, does
 from snapshots import catalog
 from snapshots.creating import base_table
 from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions.errors import (
+    MasterUnreachable,
+    RowsKept,
+    UndeliveredCalls,
+)
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import MasterUnreachable, RowsKept, UndeliveredCalls
 from snapshots.merging import kept
 
 

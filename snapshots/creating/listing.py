@@ -14,7 +14,7 @@ from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.site import Site
 from snapshots import catalog
-from snapshots.errors import UnknownSnapshot
+from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.merging import kept
 from snapshots.reports import AskedTable, SnapshotDescription
 

@@ -20,7 +20,7 @@ from sites.tables import ddl, locks
 from snapshots.creating import base_table
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.definition import Definition, define
-from snapshots.definitions.number_errors import NoSuchNumbers, TooManyNumbers
+from snapshots.definitions.errors import NoSuchNumbers, TooManyNumbers
 from snapshots.definitions.numbered import NONE
 from snapshots.definitions.snapshot import Snapshot
 

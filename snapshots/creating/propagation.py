@@ -16,8 +16,11 @@ from sites.sessions import identity
 from sites.sessions.site import OLDEST_VERSION, Site
 from sites.tables import locks
 from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions.errors import (
+    CannotPropagate,
+    UndeliveredCalls,
+)
 from snapshots.definitions.refresh_group import RefreshGroup
-from snapshots.errors import CannotPropagate, UndeliveredCalls
 from synchronous.refusal import notifying_triggers
 
 #: How often the queue is pushed before it counts as filled faster than it empties.

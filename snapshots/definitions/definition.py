@@ -25,8 +25,7 @@ from sites.tables.indexes import Index
 from sites.tables.table import Column, Table, Unique, describe
 from sites.writing.unique_values import parking_column
 from snapshots.definitions import left_out as not_taken
-from snapshots.definitions.numbered import NOTHING, Numbered, numbered
-from snapshots.errors import (
+from snapshots.definitions.errors import (
     CannotPark,
     ColumnsLeftOut,
     HiddenRows,
@@ -39,6 +38,7 @@ from snapshots.errors import (
     UnreadableType,
     UnusableTable,
 )
+from snapshots.definitions.numbered import NOTHING, Numbered, numbered
 
 #: PostgreSQL allows 1,664 columns in a result: a conflict shows the old, the new and
 #: the current value of each, and whether its column group is in conflict.

@@ -10,8 +10,8 @@ from sites.names import QualifiedName, quoted
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables.table import ForeignKey, Table, describe
+from snapshots.definitions.errors import NeedsParent, NoSuchReference
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import NeedsParent, NoSuchReference
 
 
 class Followed(Protocol):

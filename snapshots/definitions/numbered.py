@@ -11,8 +11,7 @@ from masters.errors import CannotLease
 from masters.numbers.columns import Method
 from masters.numbers.source import source_of
 from sites.tables.table import Column, Table
-from snapshots.definitions.number_errors import NumbersRefused
-from snapshots.errors import UnknownColumn
+from snapshots.definitions.errors import NumbersRefused, UnknownColumn
 
 #: What a user says for a column that is to draw nothing.
 NONE = "none"

@@ -25,9 +25,10 @@ from sites.conditions.implied import implies
 from sites.conditions.subqueries import Subquery
 from sites.names import QualifiedName, numbered
 from sites.tables.table import ForeignKey, Table, describe
+from snapshots.definitions.errors import NeedsParent
 from snapshots.definitions.rewrites import Columns, Files
 from snapshots.definitions.snapshot import Snapshot, key_types, members
-from snapshots.errors import ColumnGone, NeedsParent, RowsHidden
+from snapshots.errors import ColumnGone, RowsHidden
 from snapshots.keys import Keys, as_rows
 
 #: Facts about such a table: its files, by oid, and the state of each column.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from snapshots.errors import NothingToHold, UnknownPolicy
+from snapshots.definitions.errors import NothingToHold, UnknownPolicy
 
 
 class Leaving(StrEnum):

@@ -22,8 +22,9 @@ from sites.sessions.site import Site, autocommit
 from sites.transfer.types import PgSnapshot
 from snapshots import catalog
 from snapshots.definitions import refresh_notes
+from snapshots.definitions.errors import MixedMasters
 from snapshots.definitions.refresh_notes import Done
-from snapshots.errors import MixedMasters, PositionMoved, RefreshRunning
+from snapshots.errors import PositionMoved, RefreshRunning
 
 _group = catalog.refresh_group
 

@@ -21,8 +21,8 @@ from sites.tables.table import Table, with_tuples
 from sites.transfer.types import NativeType
 from sites.transfer.values import unsized
 from snapshots import catalog
+from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.policy import Leaving
-from snapshots.errors import UnknownSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

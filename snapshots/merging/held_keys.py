@@ -16,8 +16,8 @@ from sites.catalog import SCHEMA
 from sites.sessions import identity
 from sites.sessions.site import Site
 from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import UnknownSnapshot
 
 #: Why a refresh left a row alone: a user has it, or the site refuses it.
 HELD, REFUSED = "held", "refused"

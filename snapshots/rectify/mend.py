@@ -31,7 +31,11 @@ from snapshots.check.run import ATTEMPTS
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences.window import Member
-from snapshots.errors import MassDelete, PositionMoved, RefreshRunning
+from snapshots.errors import (
+    MassDelete,
+    PositionMoved,
+    RefreshRunning,
+)
 from snapshots.keys import Keys, as_rows, chunks
 from snapshots.rectify import found, send
 from snapshots.rectify.planning import GroupPlan, Intent

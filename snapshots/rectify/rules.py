@@ -22,10 +22,13 @@ from snapshots.check import run as check_run
 from snapshots.check.errors import CheckRefused
 from snapshots.check.moments import Moments
 from snapshots.check.report import Kind
+from snapshots.definitions.errors import (
+    UnknownColumn,
+    UnknownSnapshot,
+)
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences import images
 from snapshots.differences.window import Member
-from snapshots.errors import UnknownColumn, UnknownSnapshot
 from snapshots.rectify import choose
 from snapshots.rectify.errors import BadRule
 from snapshots.rectify.found import Found

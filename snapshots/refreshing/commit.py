@@ -17,11 +17,12 @@ from deferred.queues.queue import Queue, list_queues
 from sites import faults, traces
 from sites.sessions import outdated
 from snapshots.definitions.definition import Definition, define
+from snapshots.definitions.errors import ChangeWithdrawn
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_notes import Done
 from snapshots.differences.comparison import Compared
 from snapshots.differences.window import LOAD, Window, site_keys
-from snapshots.errors import CannotMerge, ChangeWithdrawn, UsersInTheWay
+from snapshots.errors import CannotMerge, UsersInTheWay
 from snapshots.merging import held_back, kept, merge, obstacles, work, writing
 from snapshots.merging.merge import Merged
 from snapshots.merging.work import Work

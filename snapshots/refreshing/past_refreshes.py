@@ -12,7 +12,7 @@ from sites.sessions import identity
 from sites.sessions.site import Site
 from snapshots.catalog import refresh_run
 from snapshots.definitions import refresh_group
-from snapshots.errors import UnknownSnapshot
+from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.steps import STEPS
 
 

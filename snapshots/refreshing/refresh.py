@@ -18,12 +18,12 @@ from sites.errors import SnaptideError
 from sites.progress import Progress
 from sites.sessions.site import Site, autocommit
 from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.errors import (
     DifferentGroups,
     PositionMoved,
     StageLost,
-    UnknownSnapshot,
     UsersInTheWay,
 )
 from snapshots.refreshing import conditions, refresh_once, task

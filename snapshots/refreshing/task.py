@@ -17,9 +17,10 @@ from sites.sessions.peers import Look
 from sites.sessions.site import Site
 from sites.words import counted
 from snapshots.definitions import parents, refresh_group, snapshot
+from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import ErrorsAtMaster, UnknownSnapshot, WrongMethod
+from snapshots.errors import ErrorsAtMaster, WrongMethod
 from snapshots.steps import Steps
 
 

@@ -15,9 +15,9 @@ from sites.tables.table import Table, describe
 from sites.tables.type_statements import TypeStatement
 from snapshots import Leaving
 from snapshots.definitions.definition import choose
+from snapshots.definitions.errors import NeedsParent
 from snapshots.definitions.follow import Followed, compose, reference
 from snapshots.definitions.numbered import numbered
-from snapshots.errors import NeedsParent
 from snaptide.plan.document import Document, SnapshotSection
 from snaptide.plan.found import Found, FoundSnapshot
 from snaptide.plan.reader import SiteFile

@@ -12,7 +12,8 @@ from psycopg import sql
 
 import snapshots
 from sites import Directory, Site
-from snapshots.errors import HiddenRows, RowsHidden
+from snapshots.definitions.errors import HiddenRows
+from snapshots.errors import RowsHidden
 from snaptide import doctor
 from snaptide.embedded import PostgresServer
 from tests.fix_sites import log

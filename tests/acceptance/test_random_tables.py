@@ -18,8 +18,8 @@ import deferred
 import snapshots
 from sites import Directory, Site
 from sites.names import quoted
+from snapshots.definitions.errors import CannotPark
 from snapshots.differences import comparison
-from snapshots.errors import CannotPark
 from tests.fix_sites import log
 from tests.linked_table import run
 from tests.stories import refresh, user

@@ -12,7 +12,7 @@ import snapshots
 import synchronous
 from masters import rules
 from sites import Directory, Site
-from snapshots.errors import UndeliveredCalls
+from snapshots.definitions.errors import UndeliveredCalls
 from snapshots.reports import SnapshotReport
 from synchronous.errors import SynchronousConflict
 from tests.coordinated import left_over, quantities

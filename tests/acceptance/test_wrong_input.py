@@ -16,7 +16,11 @@ from masters.errors import NoSnapshotLog as NoLogYet
 from sites import Directory, Site
 from sites.conditions.where import BadCondition, ConditionNotImmutable
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite, UnknownTable
-from snapshots.errors import MasterChanged, NoSnapshotLog, SnapshotLogTooYoung
+from snapshots.errors import (
+    MasterChanged,
+    NoSnapshotLog,
+    SnapshotLogTooYoung,
+)
 from snaptide.cli import app
 from snaptide.embedded.ports import free_port
 from tests.fix_secrets import watched

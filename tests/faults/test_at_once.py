@@ -14,7 +14,8 @@ import deferred
 import masters
 import snapshots
 from sites import Directory, Site
-from snapshots.errors import RefreshRunning, UndeliveredCalls
+from snapshots.definitions.errors import UndeliveredCalls
+from snapshots.errors import RefreshRunning
 from tests.campaign.verbs import VERBS
 from tests.fix_moments import Moments
 from tests.fix_sites import log

@@ -12,7 +12,12 @@ import synchronous
 from deferred import errors as deferred_errors
 from sites import Directory, Site
 from sites.errors import StillNeeded
-from snapshots.errors import CallsUseColumn, ColumnGone, ColumnsRefused, UnknownColumn
+from snapshots.definitions.errors import (
+    CallsUseColumn,
+    ColumnsRefused,
+    UnknownColumn,
+)
+from snapshots.errors import ColumnGone
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once

@@ -10,7 +10,8 @@ from sqlalchemy import Connection
 import snapshots
 from sites import Directory, Site
 from snapshots.definitions import refresh_group
-from snapshots.errors import NeedsParent, RefreshRunning, SnapshotRefused
+from snapshots.definitions.errors import NeedsParent, SnapshotRefused
+from snapshots.errors import RefreshRunning
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.integration.test_followed_parents import make_shop

@@ -10,7 +10,7 @@ import masters
 import snapshots
 from sites import Directory
 from snapshots.creating import propagation
-from snapshots.errors import CannotPropagate
+from snapshots.definitions.errors import CannotPropagate
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests.fix_db import TEST_SETTINGS

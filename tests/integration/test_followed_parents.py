@@ -14,8 +14,12 @@ from sites.names import parse
 from sites.tables.table import describe
 from snapshots import keys
 from snapshots.definitions import follow
+from snapshots.definitions.errors import (
+    NeedsParent,
+    NoSuchReference,
+    NotByKey,
+)
 from snapshots.differences import comparison, moved
-from snapshots.errors import NeedsParent, NoSuchReference, NotByKey
 from snaptide import doctor
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once

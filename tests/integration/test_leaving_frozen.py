@@ -8,7 +8,7 @@ import pytest
 import deferred
 import snapshots
 from sites import Directory
-from snapshots.errors import NothingToHold, UnknownPolicy
+from snapshots.definitions.errors import NothingToHold, UnknownPolicy
 from snaptide import doctor
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once

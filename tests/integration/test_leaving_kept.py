@@ -6,8 +6,8 @@ import pytest
 
 import snapshots
 from sites import Directory
+from snapshots.definitions.errors import RowsKept
 from snapshots.differences import comparison
-from snapshots.errors import RowsKept
 from snaptide import migrate
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once

@@ -10,12 +10,12 @@ import masters
 import snapshots
 from masters.errors import CannotLease
 from sites import Directory, Site
-from snapshots.definitions.number_errors import (
+from snapshots.definitions.errors import (
     NoSuchNumbers,
     NumbersRefused,
     TooManyNumbers,
+    UnknownColumn,
 )
-from snapshots.errors import UnknownColumn
 from snaptide import doctor
 from snaptide.status import status_of
 from tests.fix_commands import Snaptide

@@ -8,7 +8,12 @@ import pytest
 import snapshots
 from sites import Directory
 from snapshots.definitions import refresh_group
-from snapshots.errors import CannotMerge, ErrorsAtMaster, MasterChanged, RefreshRunning
+from snapshots.errors import (
+    CannotMerge,
+    ErrorsAtMaster,
+    MasterChanged,
+    RefreshRunning,
+)
 from snapshots.merging import writing
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once

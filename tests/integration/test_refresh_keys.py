@@ -5,8 +5,8 @@ import pytest
 import deferred
 import snapshots
 from sites import Directory
+from snapshots.definitions.errors import KeyGenerated
 from snapshots.differences import comparison
-from snapshots.errors import KeyGenerated
 from tests.fix_sites import log
 from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh

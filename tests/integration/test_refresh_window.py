@@ -7,11 +7,11 @@ import pytest
 import snapshots
 from masters.log.snapshot_log import drop_snapshot_log
 from sites import Directory, faults
+from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.errors import (
     DifferentGroups,
     MassDelete,
     SnapshotLogTooYoung,
-    UnknownSnapshot,
     WrongMethod,
 )
 from tests.fix_sites import log

@@ -11,7 +11,8 @@ import snapshots
 import synchronous
 from sites import Directory, Site
 from sites.errors import RowCountMismatch
-from snapshots.errors import CannotMerge, UnusableTable
+from snapshots.definitions.errors import UnusableTable
+from snapshots.errors import CannotMerge
 from snaptide import doctor
 from tests.fix_sites import log
 from tests.linked_table import as_refresh, link, parked, rows, run

@@ -8,7 +8,7 @@ from masters.errors import NoSnapshotLog
 from sites import Directory
 from sites.conditions.where import BadCondition, ConditionNotImmutable
 from sites.errors import BadName, UnknownTable
-from snapshots.errors import (
+from snapshots.definitions.errors import (
     CannotPark,
     ColumnsLeftOut,
     IdentityLeftOut,

@@ -10,7 +10,10 @@ from masters.log.snapshot_log import show_snapshot_log
 from sites import Directory, Site
 from sites.errors import StillNeeded
 from sites.tables import locks
-from snapshots.errors import UndeliveredCalls, UnknownSnapshot
+from snapshots.definitions.errors import (
+    UndeliveredCalls,
+    UnknownSnapshot,
+)
 from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.fix_worker import eventually

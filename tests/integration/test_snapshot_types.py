@@ -5,7 +5,10 @@ import pytest
 import snapshots
 from sites import Directory, Site
 from sites.tables.definitions import UNREADABLE
-from snapshots.errors import DifferentTypes, UnreadableType
+from snapshots.definitions.errors import (
+    DifferentTypes,
+    UnreadableType,
+)
 from snaptide import doctor
 from tests.fix_sites import log
 from tests.linked_table import run

@@ -9,7 +9,7 @@ from groups import TargetType
 from groups.errors import CannotReplicate
 from masters.errors import CannotLogTable
 from sites import Directory, Site
-from snapshots.errors import UnusableTable
+from snapshots.definitions.errors import UnusableTable
 from snaptide import doctor
 from tests.fix_sites import log
 from tests.grouped import GROUP, found_group

@@ -13,11 +13,11 @@ from sqlalchemy.exc import DBAPIError
 from deferred.errors import PushInterrupted, PushRunning
 from sites.errors import SiteUnreachable, SnaptideError
 from sites.faults import InjectedFault
+from snapshots.definitions.errors import UndeliveredCalls
 from snapshots.errors import (
     PositionMoved,
     RefreshRunning,
     SnapshotLogTooYoung,
-    UndeliveredCalls,
 )
 from tests.oracle.cast import Cast
 from tests.oracle.drafts import Draft, drafts

@@ -15,7 +15,8 @@ import deferred
 import masters
 import snapshots
 from deferred.errors import PushInterrupted
-from snapshots.errors import RefreshRunning, UnknownSnapshot
+from snapshots.definitions.errors import UnknownSnapshot
+from snapshots.errors import RefreshRunning
 from tests.oracle.drafts import Draft
 from tests.oracle.stage import Stage
 from tests.oracle.users import Statement, User

@@ -11,7 +11,7 @@ from masters.errors import CannotLogTable, NoPrimaryKey
 from sites import Site
 from sites.conditions.where import BadCondition, ConditionNotImmutable
 from sites.errors import SnaptideError
-from snapshots import errors
+from snapshots.definitions import errors
 from tests.statements.case import TABLE
 from tests.stories import user
 

@@ -21,7 +21,11 @@ from masters import rules
 from snapshots import CheckReport, Reason
 from snapshots.check import compare, gently
 from snapshots.differences import comparison
-from snapshots.errors import PositionMoved, RefreshRunning, UsersInTheWay
+from snapshots.errors import (
+    PositionMoved,
+    RefreshRunning,
+    UsersInTheWay,
+)
 from tests.linked_table import run
 from tests.oracle.checks import tables, truth
 from tests.oracle.checks.crowd import Work, busy

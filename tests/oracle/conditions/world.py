@@ -18,7 +18,7 @@ import snapshots
 from masters import rules
 from sites import Directory
 from sites.faults import InjectedFault
-from snapshots.errors import NeedsParent
+from snapshots.definitions.errors import NeedsParent
 from snapshots.reports import SnapshotReport
 from tests.linked_table import run
 from tests.oracle.conditions import acts, plans, schema
