@@ -11,6 +11,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import psycopg
@@ -38,6 +39,8 @@ POINTS = [
 ]
 #: Sessions of users at each site, and the most rows of one INSERT.
 SESSIONS, MOST = 2, max(20, INSERTS // 50)
+#: Sessions of users at all sites, which have one server in common.
+AT_ONCE = 50
 
 _INSERT = "INSERT INTO orders (shop) SELECT %s FROM generate_series(1, %s) RETURNING id"
 
@@ -104,19 +107,16 @@ class Play:
         pushing = self.chance.sample(self.names, k=self.chance.randint(0, 2))
         out = [name for name in self.names if name in self.out]
         self.out.clear()
-        users = [
-            threading.Thread(
-                target=self._use, args=(name, self.chance.randrange(2**32))
-            )
-            for name in self.wanting
-            for _ in range(SESSIONS)
-        ]
-        for user in users:
-            user.start()
-        for name in dict.fromkeys([*out, *pushing]):
-            deferred.push(self.world[name])
-        for user in users:
-            user.join()
+        with ThreadPoolExecutor(AT_ONCE) as users:
+            used = [
+                users.submit(self._use, name, self.chance.randrange(2**32))
+                for name in self.wanting
+                for _ in range(SESSIONS)
+            ]
+            for name in dict.fromkeys([*out, *pushing]):
+                deferred.push(self.world[name])
+        for one in used:
+            one.result()
 
     def event(self) -> None:
         """One of the things that happen to databases."""
