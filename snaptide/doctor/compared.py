@@ -23,8 +23,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
             yield info(
                 site,
                 one.key,
-                "It was never checked against its master as a whole, or no such "
-                "check was saved.",
+                "No check of all its rows and columns has been saved.",
                 f"snaptide check {site} {one.key} --save",
             )
         else:
