@@ -64,7 +64,8 @@ def found(jfk: Site, after: datetime, *names: str, **options: Any) -> set[str | 
 def test_rows_that_were_written_since(timed: Directory) -> None:
     hq, jfk = timed["hq"], timed["jfk"]
     as_refresh(jfk, f"UPDATE {BASE} SET note = 'early' WHERE id = 1")
-    # This takes a while: so a time in the middle lies between the two.
+    # So a time in the middle lies between the two.
+    run(jfk, "SELECT pg_sleep(0.3)")
     assert snapshots.check(jfk).unexplained == 1
     as_refresh(
         jfk,

@@ -36,8 +36,8 @@ VALUES ('refresh', 'airport', '1h', now() - interval '2 h', NULL, false),
 INSERT INTO snaptide.check_run (began_at, seconds, columns, most)
 VALUES (now(), 1, '{}', 10), (now(), 1, '{}', 10);
 INSERT INTO snaptide.check_snapshot (run_id, snapshot, no, refresh_group, master,
-  master_table, rows_master, rows_here, counts)
-SELECT id, name, 1, 'airport', 'hq', name, 1, 1, counts::jsonb
+  master_table, moment_here, rows_master, rows_here, counts)
+SELECT id, name, 1, 'airport', 'hq', name, pg_current_snapshot(), 1, 1, counts::jsonb
 FROM snaptide.check_run, (VALUES (1, 'a', '[["differs", "unexplained", 7]]'),
   (2, 'a', '[["extra", "unexplained", 2], ["missing", "queued", 5]]'),
   (1, 'b', '[["missing", "unexplained", 4]]')) AS found (run, name, counts)
