@@ -161,6 +161,21 @@ def add_key(
     """Add a primary key or unique constraint.
 
     Parameters:
+        like: as for `key_statement`.
+    """
+    raw(connection).execute(key_statement(table, columns, primary=primary, like=like))
+
+
+def key_statement(
+    table: QualifiedName,
+    columns: Sequence[str],
+    *,
+    primary: bool = False,
+    like: Unique | None = None,
+) -> sql.Composed:
+    """The statement that adds a primary key or unique constraint.
+
+    Parameters:
         like: a constraint that takes NULL for a value, and is deferrable, in the same
             way; by default neither.
     """
@@ -169,13 +184,11 @@ def add_key(
         kind = "PRIMARY KEY"
     elif like is not None and like.nulls_not_distinct:
         kind = "UNIQUE NULLS NOT DISTINCT"
-    raw(connection).execute(
-        sql.SQL("ALTER TABLE {} ADD {} ({}) {}").format(
-            identifier(table),
-            sql.SQL(kind),
-            comma(identifiers(columns)),
-            sql.SQL("" if like is None or not like.deferrable else _when(like)),
-        )
+    return sql.SQL("ALTER TABLE {} ADD {} ({}){}").format(
+        identifier(table),
+        sql.SQL(kind),
+        comma(identifiers(columns)),
+        sql.SQL("" if like is None or not like.deferrable else f" {_when(like)}"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from masters.numbers import columns as numbered_columns
-from sites.names import comma, identifier, identifiers
+from sites.names import identifier, quoted
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables import ddl, indexes
@@ -206,7 +207,7 @@ class _Pair:
                 yield self._found(
                     f"unique key {unique.name}",
                     f"is at the master alone: ({', '.join(columns)})",
-                    self._of_base(f"ADD {_unique(unique)} ({{}})", *columns),
+                    self._unique(unique, columns),
                 )
 
     def _indexes(self) -> Iterator[ShapeDifference]:
@@ -221,6 +222,10 @@ class _Pair:
                     f"is at the master alone: {index.method} ({', '.join(columns)})",
                     self._index(replace(index, columns=columns)),
                 )
+
+    def _unique(self, unique: Unique, columns: Sequence[str]) -> str:
+        made = ddl.key_statement(self.snapshot.base, columns, like=unique)
+        return made.as_string() + ";"
 
     def _index(self, index: Index) -> str:
         base = self.snapshot.base
@@ -237,16 +242,15 @@ class _Pair:
         named = " ".join(options)
         return f"snaptide snapshot alter {self.site} {self.snapshot.key} {named}"
 
-    def _of_base(self, action: str, *columns: str, after: str = "") -> str:
+    def _of_base(self, action: str, column: str, after: str = "") -> str:
         """A statement that alters the base table.
 
         Parameters:
-            action: with {} for the columns.
+            action: with {} for the column.
             after: what follows; an expression as the catalog prints it.
         """
-        names = comma(identifiers(columns))
         made = sql.SQL("ALTER TABLE {} " + action + "{};").format(
-            identifier(self.snapshot.base), names, sql.SQL(after)
+            identifier(self.snapshot.base), sql.Identifier(column), sql.SQL(after)
         )
         return made.as_string()
 
@@ -260,11 +264,7 @@ class _Pair:
         )
 
 
-def _unique(unique: Unique) -> str:
-    return "UNIQUE NULLS NOT DISTINCT" if unique.nulls_not_distinct else "UNIQUE"
-
-
 def _word(name: str) -> str:
     """A name as it is written on the command line."""
     plain = name.replace("_", "").isalnum() and name.isascii()
-    return name if plain else "'" + '"' + name.replace('"', '""') + '"' + "'"
+    return name if plain else shlex.quote(quoted(name))

@@ -87,6 +87,23 @@ def test_what_is_said_settles_it(hq: Site, jfk: Site, snaptide: Snaptide) -> Non
     assert_equal_to_master(jfk)
 
 
+def test_what_is_settled_is_as_the_master_has_it(
+    hq: Site, jfk: Site, snaptide: Snaptide
+) -> None:
+    run(
+        hq,
+        'ALTER TABLE public.orders ADD "o\'clock" int,'
+        " ADD CONSTRAINT late UNIQUE (qty) DEFERRABLE INITIALLY DEFERRED",
+    )
+    _settle(jfk, snaptide)
+    assert run(
+        jfk,
+        "SELECT condeferrable, condeferred FROM pg_constraint"
+        " WHERE conrelid = 'public.\"snap$_orders\"'::regclass AND contype = 'u'",
+    ) == [(True, True)]
+    assert said(snaptide) == []
+
+
 def _settle(jfk: Site, snaptide: Snaptide) -> None:
     """Do what is said, one after the other, until nothing is."""
     while found := snaptide.report("site", "diff", "jfk"):
