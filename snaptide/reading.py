@@ -35,6 +35,7 @@ from sites.catalog import activity
 from sites.sessions.activity import running
 from sites.sessions.prepared import Prepared, as_json
 from snapshots.catalog import refresh_group, refresh_run, refresh_step, snapshot
+from snapshots.check.last import unexplained_rows
 from snaptide import revisions
 
 #: How many workers listen to commits at this site.
@@ -135,25 +136,14 @@ _IN_DOUBT = (
     "(SELECT count(*) FROM pg_prepared_xacts"
     " WHERE database = current_database() AND gid LIKE 'snaptide:%')"
 )
-#: As `snapshots.check.saved` finds them; that would import all that a check needs.
-_UNEXPLAINED = (
-    "(SELECT sum((counted ->> 2)::bigint) FROM ("
-    "SELECT DISTINCT ON (one.snapshot) one.counts FROM snaptide.check_snapshot AS one"
-    " JOIN snaptide.check_run AS run ON run.id = one.run_id"
-    " WHERE one.moment_here IS NOT NULL AND"
-    " (run.condition IS NULL AND cardinality(run.columns) = 0"
-    " OR jsonb_path_exists(one.counts, 'strict $[*] ? (@[1] == \"unexplained\")'))"
-    " ORDER BY one.snapshot, one.run_id DESC) AS last,"
-    " jsonb_array_elements(counts) AS counted WHERE counted ->> 1 = 'unexplained')"
-)
 _LOG_BYTES = (
     "(SELECT sum(pg_total_relation_size(part.relid)) FROM snaptide.snapshot_log AS log,"
     " pg_partition_tree(to_regclass(format('snaptide.%I', log.log_table))) AS part)"
 )
 _COUNTS = {
-    "in_doubt": _IN_DOUBT,
-    "log_bytes": _LOG_BYTES,
-    "unexplained": _UNEXPLAINED,
+    "in_doubt": literal_column(_IN_DOUBT),
+    "log_bytes": literal_column(_LOG_BYTES),
+    "unexplained": unexplained_rows(),
 }
 
 
@@ -250,7 +240,7 @@ _EVERYTHING = Prepared(
     select(
         *(value.label(name) for name, value in _VALUES.items()),
         *(as_json(found, name) for name, found in _LISTS.items()),
-        *(literal_column(count).label(name) for name, count in _COUNTS.items()),
+        *(count.label(name) for name, count in _COUNTS.items()),
         *(exists.label(name) for name, exists in _HAS.items()),
         _SECONDS.label("seconds"),
     )

@@ -9,14 +9,13 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, cast, func, select
-from sqlalchemy.dialects.postgresql import distinct_on
 
 from sites.sessions import identity
 from sites.sessions.site import Site
-from sites.transfer.types import NativeType
 from sites.writing.staged import selected
 from snapshots.catalog import check_difference, check_run, check_snapshot
 from snapshots.check.errors import NoSuchCheck
+from snapshots.check.last import LAST
 from snapshots.check.report import (
     CheckReport,
     Count,
@@ -31,16 +30,6 @@ from snapshots.definitions import snapshot
 KEPT = 100
 
 _run, _of, _row = check_run.c, check_snapshot.c, check_difference.c
-
-#: A check was about all rows and columns.
-_WHOLE = sa.and_(_run.condition.is_(None), func.cardinality(_run.columns) == 0)
-#: It found rows that differ without a reason.
-_FOUND = func.jsonb_path_exists(
-    _of.counts,
-    cast(
-        f'strict $[*] ? (@[1] == "{Reason.UNEXPLAINED.value}")', NativeType("jsonpath")
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,24 +169,9 @@ def keys(
 
 
 def last_of_each(connection: Connection) -> dict[str, LastCheck]:
-    """The last saved check of each snapshot that has one, by its key.
-
-    One that found nothing, but looked at some rows or columns alone, does not count: it
-    says nothing of the others. Nor does one that found the snapshot not loaded yet.
-    """
-    rows = connection.execute(
-        select(
-            _of.snapshot,
-            _of.counts,
-            _run.id,
-            _run.began_at,
-            (func.now() - _run.began_at).label("age"),
-        )
-        .join_from(check_snapshot, check_run, _of.run_id == _run.id)
-        .where(_of.moment_here.is_not(None), sa.or_(_WHOLE, _FOUND))
-        .ext(distinct_on(_of.snapshot))
-        .order_by(_of.snapshot, _of.run_id.desc())
-    )
+    """The last saved check of each snapshot that has one, by its key; see `last`."""
+    age = (func.now() - _run.began_at).label("age")
+    rows = connection.execute(LAST.add_columns(age))
     return {
         row.snapshot: LastCheck(
             run=row.id,
