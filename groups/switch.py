@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sqlalchemy import select
+from tenacity import stop_after_attempt
 
 from deferred.batches import marker
 from deferred.batches.marker import Marker
@@ -28,11 +29,12 @@ from groups.redirect import Redirected
 from groups.switch_commit import Start, commit, start
 from groups.switch_given import Switch, look
 from masters.log import registration
-from sites import Site, faults
+from sites import Site, faults, retry
 from sites.errors import SiteUnreachable, SnaptideError
 from sites.sessions import identity
 from sites.words import counted
-from snapshots.definitions import parents, refresh_group
+from snapshots.definitions import parents, refresh_group, snapshot
+from snapshots.errors import PositionMoved
 from snapshots.refreshing import former
 from snapshots.refreshing.refresh import refresh
 
@@ -82,9 +84,11 @@ def switch_master(site: Site, what: str, *, to: str) -> SwitchReport:
         TargetColumnsMoved: they were made for columns that are others by now.
         PushRunning, RefreshRunning: a push or a refresh is running.
     """
-    given = look(site, what, to)
-    with former.defer_unregister(site, to), _registered(given) as since:
-        done, why = _switch_patiently(given, since)
+    for attempt in retry.on(PositionMoved, stop=stop_after_attempt(ATTEMPTS)):
+        with attempt:
+            given = look(site, what, to)
+            with former.defer_unregister(site, to), _registered(given) as since:
+                done, why = _switch_patiently(given, since)
     faults.point("switch.after_commit")
     away = former.unregister_at_former(site, pause=timedelta())
     return SwitchReport(
@@ -136,6 +140,7 @@ def _switch_patiently(given: Switch, since: Start) -> tuple[Redirected, str | No
         why = _level(given)
         faults.point("switch.after_level")
         with _at_rest(given):
+            _refuse_altered(given)
             answered = None if why else _answered(given)
             if why is None and answered is None and left:
                 continue  # a push came in between
@@ -230,6 +235,24 @@ def _at_rest(given: Switch) -> Iterator[None]:
                             f"A push to {name} is running.", destination=name
                         )
         yield
+
+
+def _refuse_altered(given: Switch) -> None:
+    """Begin anew if snapshots were altered, as by a refresh that followed DDL.
+
+    Raises:
+        PositionMoved: they were.
+    """
+    with given.site.session() as connection:
+        now = snapshot.members(connection, given.group.name)
+        connection.rollback()
+    if [(m.columns, m.condition) for m in now] != [
+        (m.columns, m.condition) for m in given.members
+    ]:
+        raise PositionMoved(
+            f"Snapshots of {given.group.name} were altered during the switch.",
+            group=given.group.name,
+        )
 
 
 def _answered(given: Switch) -> Marker | None:
