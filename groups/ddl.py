@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from psycopg import sql
-from psycopg.errors import Error, LockNotAvailable
+import uuid
+from contextlib import nullcontext
+
 from sqlalchemy import Connection
 
 from groups import shape, table_queue
 from groups.additive import only_adds_columns
 from groups.change import Connections, change, compared
-from groups.errors import CannotPrepare, DdlRefused, MasterJoins, NotQuiesced
+from groups.errors import CannotPrepare, MasterJoins, NotQuiesced
 from groups.everywhere import can_prepare
 from groups.group import Group, Status, changed
 from masters import group_parts
+from masters.log.execute_ddl import following, run
 from sites import Site
 from sites.tables.table import describe
-from sites.transfer.transport import raw
-from sites.writing.triggered import users_search_path
 
 
-def execute_ddl(home: Site, name: str, statements: str) -> Group:
+def execute_ddl(
+    home: Site, name: str, statements: str, *, and_sites: bool = False
+) -> Group:
     """Run DDL at all masters of a group, and record its tables as they are then.
 
     (Oracle: EXECUTE_DDL, ALTER_MASTER_REPOBJECT.) The tables of the group have to be
@@ -33,6 +35,7 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
     Parameters:
         home: the master definition site.
         statements: SQL, as a user with the usual search path would write it.
+        and_sites: sites of all masters follow, as by `masters.execute_ddl`.
 
     Raises:
         NoSuchGroup, NotDefinitionSite, SiteUnreachable.
@@ -41,24 +44,21 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
         TooWide: the group is open to users, and rows of the table fill a page.
         CannotPrepare: a server allows no prepared transactions, without which
             it would not be certain that all masters or none have changed.
-        DdlRefused: a master refuses a statement; nothing was changed anywhere.
+        DdlRefused: a master refuses a statement, or sites could not follow; nothing
+            was changed anywhere.
         TablesDiffer, CannotReplicate, UnknownTable: the tables would not be the same.
     """
     additive = only_adds_columns(statements)
+    id_ = uuid.uuid4()
 
     def with_ddl(group: Group, connections: Connections) -> Group:
         _refuse_joining(group)
         _refuse_open(group, additive=additive)
         _refuse_unprepared(connections)
         for master, connection in connections.items():
-            if additive:
-                _run(connection, master, statements)
-                _extend(connection, group)
-            else:
-                before = group_parts.others(connection, group.id)
-                table_queue.remove(connection, *group.tables)
-                _run(connection, master, statements)
-                group_parts.follow_ddl(connection, group.id, before)
+            also = following(connection, master, id_, statements)
+            with also if and_sites else nullcontext():
+                _run(connection, group, master, statements, additive=additive)
         for table in group.tables:
             shape.refuse_different(compared(group, connections), table, home.name)
         return changed(group, schema_version=group.schema_version + 1)
@@ -101,17 +101,19 @@ def _extend(connection: Connection, group: Group) -> None:
         table_queue.extend(connection, table, shape.carried(table))
 
 
-def _run(connection: Connection, master: str, statements: str) -> None:
-    """Run the statements in a DO block, where they cannot end the transaction."""
-    driver = raw(connection)
-    block = sql.SQL("BEGIN EXECUTE {}; END").format(sql.Literal(statements))
-    try:
-        with users_search_path(connection):
-            driver.execute(
-                sql.SQL("DO {}").format(sql.Literal(block.as_string(driver)))
-            )
-    except LockNotAvailable:
-        raise  # to be tried again
-    except Error as error:
-        reason = error.diag.message_primary or str(error)
-        raise DdlRefused(f"{master}: {reason}", master=master) from error
+def _run(
+    connection: Connection,
+    group: Group,
+    master: str,
+    statements: str,
+    *,
+    additive: bool,
+) -> None:
+    if additive:
+        run(connection, master, statements)
+        _extend(connection, group)
+        return
+    before = group_parts.others(connection, group.id)
+    table_queue.remove(connection, *group.tables)
+    run(connection, master, statements)
+    group_parts.follow_ddl(connection, group.id, before)

@@ -126,13 +126,6 @@ class CannotPrepare(GroupError):
     hint = "Set max_prepared_transactions there, to 10 or more, and restart the server."
 
 
-class DdlRefused(GroupError):
-    """A master refuses the statements; nothing was changed anywhere."""
-
-    code = "SNP-515"
-    hint = "Correct them, and run them again; the group is as it was."
-
-
 class OtherSchema(GroupError):
     """The masters have different versions of Snaptide's schema."""
 

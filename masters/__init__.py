@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         BadRulebook,
         CannotLease,
         CannotLogTable,
+        DdlRefused,
         InvalidNetChange,
         InvalidParameter,
         MethodDoesNotFit,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         WrongColumnType,
     )
     from masters.log.create_all import LogOfTable, create_snapshot_logs
+    from masters.log.execute_ddl import DdlReport, PastDdl, execute_ddl, list_ddl
     from masters.log.purge import LogPurgeReport, purge_snapshot_logs
     from masters.log.snapshot_log import (
         SnapshotLog,
@@ -71,6 +73,8 @@ __all__ = [
     "CannotLogTable",
     "Comparison",
     "Conflict",
+    "DdlRefused",
+    "DdlReport",
     "InvalidNetChange",
     "InvalidParameter",
     "Kind",
@@ -85,6 +89,7 @@ __all__ = [
     "NoSuchRecord",
     "NumbersUsedUp",
     "PartUnrecorded",
+    "PastDdl",
     "Rule",
     "RuleError",
     "RuleExists",
@@ -116,6 +121,8 @@ __all__ = [
     "drop_snapshot_log",
     "drop_unique_resolution",
     "drop_update_resolution",
+    "execute_ddl",
+    "list_ddl",
     "list_leases",
     "list_rules",
     "list_snapshot_logs",

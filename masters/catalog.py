@@ -14,6 +14,7 @@ from sqlalchemy import (
     Index,
     Integer,
     Sequence,
+    SmallInteger,
     Table,
     Text,
     UniqueConstraint,
@@ -61,6 +62,19 @@ registered_snapshot = Table(
     # The logs need not keep changes that this position has seen.
     Column("position", PgSnapshot),
     Column("refreshed_at", DateTime(timezone=True)),
+)
+
+#: One row for each table that DDL changed whose columns sites are to follow.
+site_ddl = Table(
+    "site_ddl",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("table_schema", Text, primary_key=True),
+    Column("table_name", Text, primary_key=True),
+    # The numbers of the columns that sites are to have as the table has them.
+    Column("columns", ARRAY(SmallInteger), nullable=False),
+    Column("statements", Text, nullable=False),
+    Column("made_at", DateTime(timezone=True), server_default=func.now()),
 )
 
 #: A set of columns whose conflicts are decided together.

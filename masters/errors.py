@@ -147,6 +147,13 @@ class PartUnrecorded(SnaptideError):
     )
 
 
+class DdlRefused(SnaptideError):
+    """DDL was refused; nothing was changed anywhere."""
+
+    code = "SNP-107"
+    hint = "Correct the statements, and run them again; the tables are as they were."
+
+
 # Apply: SNP-11x.
 
 

@@ -128,6 +128,8 @@ snapshot = Table(
     Column("columns", ARRAY(Text), nullable=False),
     # Their numbers in the base table; NULL if these are 1, 2, ...
     Column("column_numbers", ARRAY(SmallInteger)),
+    # DDL of the master that its columns have followed (`masters.log.site_ddl`).
+    Column("ddl_followed", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("identity_columns", ARRAY(Text), nullable=False),
     # As the master's catalog prints it, with every name qualified.
     Column("condition", Text),

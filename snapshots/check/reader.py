@@ -31,8 +31,8 @@ from snapshots.keys import Keys
 from snapshots.side import Side, Sides
 
 #: How many pages a statement reads that need not be short: 128 MB, if they have the
-#: usual size. PostgreSQL sums up so many rows in a second or two, and the 2^15 sums that
-#: each statement returns cost little beside that.
+#: usual size. PostgreSQL sums up so many rows in a second or two, and the 2^15 sums
+#: that each statement returns cost little beside that.
 PART_PAGES = 16384
 
 T = TypeVar("T")

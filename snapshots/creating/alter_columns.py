@@ -19,12 +19,14 @@ from sites.sessions.site import Site
 from sites.tables import ddl, locks
 from snapshots.creating import alter, columns_altered, columns_asked, columns_plan
 from snapshots.creating.alter import Condition
+from snapshots.creating.columns_asked import Asked
 from snapshots.creating.columns_plan import Plan
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.errors import (
     CallsUseColumn,
     UndeliveredCalls,
 )
+from snapshots.definitions.snapshot import Snapshot
 from snapshots.reports import ColumnsReport
 
 #: How often the queue is pushed before it counts as filled faster than it empties.
@@ -56,6 +58,8 @@ def alter_columns(
         drop: columns of the snapshot; the master may have dropped them already.
         rename: new names of columns that the master has renamed, by those of before.
         columns: all columns that the snapshot is to have, instead of `add` and `drop`.
+            DDL that the master has for its sites (`masters.execute_ddl`) up to now then
+            changes them no more.
         condition: another one, if the present one uses columns that are renamed or
             dropped.
 
@@ -76,20 +80,36 @@ def alter_columns(
         wanted = columns_asked.asked(
             one, add=add, drop=drop, rename=rename or {}, columns=columns
         )
-        plan = columns_plan.planned(connection, site, one, wanted, condition)
-        pushed, report = 0, None
-        for _ in range(ATTEMPTS):
-            pushed += _pushed(site, plan)
-            report = _alter_between_pushes(site, plan)
-            if report is not None:
-                break
-    if report is None:
-        raise UndeliveredCalls(
-            f"Users change {one.key} faster than its changes are pushed.",
-            snapshot=one.key,
-        )
-    faults.point("snapshot_alter.after_columns")
-    return replace(report, pushed=pushed)
+        decided = () if columns is None else None
+        return altered(connection, site, one, wanted, condition, followed=decided)
+
+
+def altered(
+    connection: Connection,
+    site: Site,
+    one: Snapshot,
+    wanted: Asked,
+    condition: Condition | None = None,
+    *,
+    followed: Sequence[str] | None = (),
+) -> ColumnsReport:
+    """The same for callers that hold the lock of the group's refreshes.
+
+    Parameters:
+        followed: as for `columns_plan.planned`.
+    """
+    plan = columns_plan.planned(connection, site, one, wanted, condition, followed)
+    pushed = 0
+    for _ in range(ATTEMPTS):
+        pushed += _pushed(site, plan)
+        report = _alter_between_pushes(site, plan)
+        if report is not None:
+            faults.point("snapshot_alter.after_columns")
+            return replace(report, pushed=pushed)
+    raise UndeliveredCalls(
+        f"Users change {one.key} faster than its changes are pushed.",
+        snapshot=one.key,
+    )
 
 
 def _pushed(site: Site, plan: Plan) -> int:

@@ -154,6 +154,7 @@ def _note(connection: Connection, plan: Plan, base: Table) -> None:
             columns=list(now.columns),
             column_numbers=numbers,
             master_columns=states,
+            ddl_followed=list(now.ddl_followed),
             **unknown,
         )
     )

@@ -58,10 +58,11 @@ def asked(
     """What is to change, by what an operator gives.
 
     Parameters:
-        columns: all that the snapshot is to have, instead of `add` and `drop`.
+        columns: all that the snapshot is to have, instead of `add` and `drop`; they may
+            be those that it has.
 
     Raises:
-        ColumnsRefused: the names do not fit together, or nothing changes.
+        ColumnsRefused: the names do not fit together, or nothing is to change.
     """
     if columns is not None:
         if add or drop or rename:
@@ -80,7 +81,7 @@ def asked(
     for name in now:
         if now.count(name) > 1:
             raise refused(one, f"it would have two columns {name}")
-    if now == one.columns:
+    if now == one.columns and columns is None:
         raise refused(one, "it has these columns already")
     return made
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
 from deferred.parked import withdrawn
-from deferred.queues.queue import Queue, find_queue
+from deferred.queues.queue import find_queue
 from masters.numbers import columns as numbered_columns
 from sites.sessions.site import Site
 from sites.tables import columns as table_columns
@@ -50,8 +50,14 @@ def planned(
     one: Snapshot,
     wanted: Asked,
     condition: Condition | None,
+    followed: Sequence[str] | None,
 ) -> Plan:
-    """Check what is wanted against the master, and against the rest of the group."""
+    """Check what is wanted against the master, and against the rest of the group.
+
+    Parameters:
+        followed: DDL that the columns follow with that, by id; None for all that the
+            master has, because an operator says what the columns are to be.
+    """
     group = refresh_group.find(connection, one.refresh_group)
     assert group is not None
     if one.updatable and refresh_group.is_synchronous(connection, group.name):
@@ -84,27 +90,38 @@ def planned(
         condition=now.condition,
         updatable=one.updatable,
     )
-    queue = find_queue(connection, one.key)
-    numbers = _numbers(one, queue, definition.table)
-    columns_asked.refuse_others(one, definition.table, wanted, numbers)
+    known = numbers(connection, one, definition.table)
+    columns_asked.refuse_others(one, definition.table, wanted, known)
     columns_asked.refuse_unfit(one, definition, wanted)
+    done = definition.ddl if followed is None else followed
     return Plan(
         wanted=wanted,
         master=master,
         definition=definition,
         before=one,
-        now=replace(now, master_columns=_states(one, wanted, definition.table)),
+        now=replace(
+            now,
+            master_columns=_states(one, wanted, definition.table),
+            ddl_followed=tuple(dict.fromkeys([*one.ddl_followed, *done])),
+        ),
         conditions=tuple(altered.values()),
-        gone=columns_asked.gone(definition.table, wanted, numbers),
+        gone=columns_asked.gone(definition.table, wanted, known),
         filled={name: _constant(connection, definition, name) for name in wanted.add},
     )
 
 
-def _numbers(one: Snapshot, queue: Queue | None, table: Table) -> dict[str, int] | None:
-    """The numbers of the columns at the master, as the last refresh noted them."""
+def numbers(
+    connection: Connection, one: Snapshot, table: Table
+) -> dict[str, int] | None:
+    """The numbers of the columns at the master, as the last refresh noted them.
+
+    Parameters:
+        table: the master table as it is now.
+    """
     before = rewrites.columns_before(one)
     if before is not None:
         return {name: rewrites.number(state) for name, state in before.items()}
+    queue = find_queue(connection, one.key)
     if queue is None or queue.target_numbers is None or queue.target_oid != table.oid:
         return None
     return dict(zip(queue.columns, queue.target_numbers, strict=True))

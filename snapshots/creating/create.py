@@ -134,6 +134,7 @@ def _describe(
         updatable=updatable,
         leaving=leaving,
         loaded=False,
+        ddl_followed=definition.ddl,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from masters.errors import NoSnapshotLog
+from masters.log import site_ddl
 from masters.log.catalog import find_log
 from masters.log.unloggable import why_unloggable
 from masters.numbers.columns import Method
@@ -63,6 +64,8 @@ class Definition:
     types: Definitions
     #: how columns get a value that an insert at the site does not give
     numbers: Mapping[str, Method]
+    #: DDL for sites that the table has gone through (`masters.log.site_ddl`)
+    ddl: tuple[str, ...]
     #: parts of the table that are not taken over, each with the reason
     left_out: tuple[str, ...]
 
@@ -136,6 +139,8 @@ def _read(
     numbers: Mapping[str, str],
 ) -> Definition:
     who = identity.confirm(connection, master)
+    # What comes after it is followed, even if the table has it already.
+    gone_through = site_ddl.known(connection, name)
     table = describe(connection, name)
     _refuse_unusable(table)
     log = find_log(connection, name)
@@ -169,6 +174,7 @@ def _read(
         needs=needs,
         types=types,
         numbers=drawn.methods,
+        ddl=tuple(gone_through),
         left_out=(
             *left_out,
             *not_taken.of_keys(table, chosen, found),

@@ -61,6 +61,9 @@ class Snapshot:
     schema_version: int | None = None
     #: the numbers of its columns in the base table; None if these are 1, 2, ...
     column_numbers: tuple[int, ...] | None = None
+    #: the DDL of the master that its columns have followed, by id
+    #: (`masters.log.site_ddl`)
+    ddl_followed: tuple[str, ...] = ()
 
     @property
     def qualified(self) -> QualifiedName:

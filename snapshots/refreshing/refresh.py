@@ -12,15 +12,21 @@ from sqlalchemy.exc import SQLAlchemyError
 from tenacity import stop_after_attempt, wait_random
 
 import deferred
+from deferred import PushReport
+from deferred.errors import TargetColumnsMoved
 from deferred.options import RefreshArguments, RefreshOptions
+from masters.errors import UnknownColumn
 from sites import extras, names, retry, traces
 from sites.errors import SnaptideError
 from sites.progress import Progress
 from sites.sessions.site import Site, autocommit
+from snapshots.creating import follow_ddl
+from snapshots.creating.follow_ddl import DdlWaits
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.errors import (
+    ColumnGone,
     DifferentGroups,
     PositionMoved,
     StageLost,
@@ -100,7 +106,7 @@ def _refresh(
     if chosen.push_deferred_rpc and group.has_queues:
         with _noted(site, group.name, steps):
             steps.begin(PUSH)
-            pushed = deferred.push(site, group.master)
+            pushed = _push(site, group)
     with (
         refresh_group.exclusively(site, group.name) as connection,
         _noted(site, group.name, steps),
@@ -112,7 +118,7 @@ def _refresh(
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random(max=PAUSE),
         ):
-            with attempt:
+            with attempt, _following_ddl(connection, site, group):
                 steps.begin(ASK)
                 given = task.read(connection, site, group.name, named, chosen, steps)
                 if not chosen.refresh_after_errors:
@@ -127,6 +133,40 @@ def _refresh(
         seconds=time.monotonic() - started,
         pushed=pushed,
     )
+
+
+def _push(site: Site, group: RefreshGroup) -> PushReport:
+    """Push; if columns have moved because of DDL for sites, follow it first."""
+    try:
+        return deferred.push(site, group.master)
+    except _MOVED:
+        with refresh_group.exclusively(site, group.name) as connection:
+            if not follow_ddl.follow(connection, site, group):
+                raise
+    return deferred.push(site, group.master)
+
+
+@contextmanager
+def _following_ddl(
+    connection: Connection, site: Site, group: RefreshGroup
+) -> Iterator[None]:
+    """Follow DDL of the master if the block finds some.
+
+    Raises:
+        PositionMoved: the columns are others now, and the block begins again.
+    """
+    try:
+        yield
+    except (DdlWaits, *_MOVED) as moved:
+        if not follow_ddl.follow(connection, site, group) and (
+            not isinstance(moved, DdlWaits)
+        ):
+            raise
+        raise PositionMoved("The columns follow DDL of the master.") from None
+
+
+#: Refusals of columns that the master has renamed or dropped.
+_MOVED = (TargetColumnsMoved, UnknownColumn, ColumnGone)
 
 
 @contextmanager

@@ -14,14 +14,15 @@ from deferred.batches import ledger, lost_rows, reconcile
 from deferred.queues import refresh_coverage
 from deferred.queues.queue import list_queues
 from masters.log import catalog as log_catalog
-from masters.log import registration, whole
+from masters.log import registration, site_ddl, whole
 from masters.numbers import contact
 from sites import faults, traces
 from sites.capture import position
 from sites.progress import Progress
 from sites.sessions import contacts
 from sites.sessions.peers import Pair
-from snapshots.creating import base_table
+from snapshots.creating import base_table, follow_ddl
+from snapshots.creating.follow_ddl import DdlWaits
 from snapshots.differences import (
     comparison,
     difference,
@@ -76,6 +77,8 @@ def refresh_once(
         )
         if task.group.numbered:
             contact.keep_supplied(site, master, pair)
+        if row.site_ddl:
+            raise DdlWaits("The master's tables were changed for sites to follow.")
         registered = enrolment.kept(registration.known(row.registered), task.members)
         enrolment.register_new(master, task, registered)
         faults.point("refresh.after_register")
@@ -161,13 +164,17 @@ def _link_batches(task: Task, seen: Window, master: Connection) -> Sequence[str]
 
 
 #: What the master is asked, besides who it is.
-_AT_MASTER = (registration.REGISTERED, log_catalog.NAMES)
+_AT_MASTER = (registration.REGISTERED, log_catalog.NAMES, site_ddl.FOR_SITE)
 
 
 def _asked(task: Task) -> dict[str, Any]:
     """The parameters of these."""
     keys = [member.key for member in task.members]
-    return {"its_snapshots": keys, **log_catalog.asked(task.tables())}
+    return {
+        "its_snapshots": keys,
+        **log_catalog.asked(task.tables()),
+        **site_ddl.asked(follow_ddl.followed(task.members)),
+    }
 
 
 @traces.span("compare")

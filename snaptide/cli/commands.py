@@ -84,6 +84,11 @@ class Commands(LoadedLater):
             "Mend rows of snapshots that differ from the master without a reason.",
             ["rectify"],
         ),
+        "ddl": Part(
+            "Change columns of master tables, and have sites follow; or list what they "
+            "follow.",
+            ["ddl"],
+        ),
         "push": Part(
             "Push a site's deferred transactions; ends with 3 if some were parked.",
             ["push"],

@@ -10,11 +10,11 @@ import typer
 
 import groups
 from snaptide.cli.arguments import SiteArgument
+from snaptide.cli.ddl import one_of
 from snaptide.cli.failures import end_if
 from snaptide.cli.group import GroupName, app, listed
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
-from snaptide.errors import BadArgument
 
 
 @app.command()
@@ -62,6 +62,13 @@ def execute_ddl(
             exists=True, dir_okay=False, help="Read the statements from this file."
         ),
     ] = None,
+    and_sites: Annotated[
+        bool,
+        typer.Option(
+            "--and-sites",
+            help="Have snapshots follow by their next refresh, as with snaptide ddl.",
+        ),
+    ] = False,
 ) -> None:
     """Run DDL at all masters of a group, or at none of them.
 
@@ -70,10 +77,8 @@ def execute_ddl(
 
     Example: snaptide group execute-ddl hq airline "ALTER TABLE flights ADD gate text"
     """
-    if (statements is None) == (file is None):
-        raise BadArgument("Give the statements, or a file with --file.")
-    text = statements or "" if file is None else _read(file)
-    changed = groups.execute_ddl(site, group, text)
+    text = one_of(statements, file)
+    changed = groups.execute_ddl(site, group, text, and_sites=and_sites)
     show(program, changed, lambda: listed([changed]))
 
 
@@ -83,10 +88,3 @@ def _login() -> str | None:
         return getpass.getuser()
     except (OSError, KeyError):
         return None
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except (OSError, ValueError) as error:
-        raise BadArgument(f"{file}: {error}", file=str(file)) from error

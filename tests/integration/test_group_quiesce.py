@@ -13,7 +13,8 @@ import groups
 from deferred.batches.pusher import only_pusher
 from deferred.errors import PushInterrupted
 from groups import pushes, quiesce
-from groups.errors import DdlRefused, GroupBusy, NotQuiesced, TablesDiffer
+from groups.errors import GroupBusy, NotQuiesced, TablesDiffer
+from masters.errors import DdlRefused
 from sites import Directory
 from sites.tables import locks
 from tests.fix_worlds import prepared_once

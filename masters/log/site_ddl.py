@@ -1,0 +1,105 @@
+"""DDL of a master's tables that sites are to follow, as its catalog keeps it.
+
+An entry has the numbers of the columns that the DDL added, renamed or dropped. A site
+that has not followed it yet makes its own columns what the master's are by then, so
+entries need no order, and one that was missed is made up for by the next.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ARRAY, Connection, select
+from sqlalchemy.dialects.postgresql import insert
+
+from masters.catalog import registered_snapshot, site_ddl
+from sites import QualifiedName
+from sites.sessions.prepared import as_json
+
+_at = site_ddl.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteDdl:
+    """An entry: which columns of a table sites are to have as the master has them."""
+
+    #: the same at all masters of a group
+    id: str
+    table: QualifiedName
+    #: their numbers at this master; some may be gone
+    columns: frozenset[int]
+
+
+def note(
+    connection: Connection,
+    id_: uuid.UUID,
+    table: QualifiedName,
+    columns: Collection[int],
+    statements: str,
+) -> None:
+    """Have the sites of a table follow DDL. Writes `site_ddl`."""
+    connection.execute(
+        insert(site_ddl).values(
+            id=id_,
+            table_schema=table.schema,
+            table_name=table.name,
+            columns=sorted(columns),
+            statements=statements,
+        )
+    )
+
+
+def known(connection: Connection, table: QualifiedName) -> list[str]:
+    """The ids of all entries of a table: a new snapshot has its shape already."""
+    wanted = select(_at.id).where(
+        _at.table_schema == table.schema, _at.table_name == table.name
+    )
+    return [str(one) for one in connection.scalars(wanted)]
+
+
+def asked(followed: Collection[str]) -> dict[str, list[uuid.UUID]]:
+    """The parameter of a statement with `FOR_SITE`.
+
+    Parameters:
+        followed: ids of entries that need not be told.
+    """
+    return {"its_ddl": [uuid.UUID(one) for one in sorted(followed)]}
+
+
+def of(found: Sequence[Mapping[str, Any]] | None) -> tuple[SiteDdl, ...]:
+    """The entries in the column `FOR_SITE` of a row."""
+    return tuple(
+        SiteDdl(
+            id=row["id"],
+            table=QualifiedName(row["table_schema"], row["table_name"]),
+            columns=frozenset(row["columns"]),
+        )
+        for row in found or ()
+    )
+
+
+def read(
+    connection: Connection, site_id: uuid.UUID, followed: Collection[str]
+) -> tuple[SiteDdl, ...]:
+    """The entries that a site has not followed yet."""
+    row = connection.execute(select(FOR_SITE), {"its_id": site_id, **asked(followed)})
+    return of(row.scalar_one())
+
+
+_OF_SITE = select(_at.id, _at.table_schema, _at.table_name, _at.columns).where(
+    _at.id != sa.all_(sa.bindparam("its_ddl", type_=ARRAY(sa.Uuid()))),
+    sa.exists().where(
+        registered_snapshot.c.site_id
+        == sa.bindparam("its_id", type_=registered_snapshot.c.site_id.type),
+        registered_snapshot.c.table_schema == _at.table_schema,
+        registered_snapshot.c.table_name == _at.table_name,
+    ),
+)
+
+#: The entries for tables of the site `its_id`, without those in `its_ddl`, for
+#: statements that read more.
+FOR_SITE = as_json(_OF_SITE, "site_ddl")

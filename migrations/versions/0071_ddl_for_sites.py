@@ -1,0 +1,35 @@
+"""Sites follow DDL of their masters."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects.postgresql import ARRAY
+
+revision = "0071"
+down_revision = "0070"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "site_ddl",
+        sa.Column("id", sa.Uuid(), nullable=False),
+        sa.Column("table_schema", sa.Text(), nullable=False),
+        sa.Column("table_name", sa.Text(), nullable=False),
+        sa.Column("columns", ARRAY(sa.SmallInteger()), nullable=False),
+        sa.Column("statements", sa.Text(), nullable=False),
+        sa.Column("made_at", sa.DateTime(timezone=True), server_default=sa.func.now()),
+        sa.PrimaryKeyConstraint(
+            "id", "table_schema", "table_name", name="site_ddl_pkey"
+        ),
+        schema="snaptide",
+    )
+    followed = sa.Column(
+        "ddl_followed", ARRAY(sa.Text()), nullable=False, server_default="{}"
+    )
+    op.add_column("snapshot", followed, schema="snaptide")
+
+
+def downgrade() -> None:
+    op.drop_column("snapshot", "ddl_followed", schema="snaptide")
+    op.drop_table("site_ddl", schema="snaptide")

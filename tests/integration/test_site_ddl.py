@@ -1,0 +1,287 @@
+"""DDL of a master that its sites follow by their next refresh."""
+
+import re
+from typing import Any
+
+import pytest
+
+import deferred
+import groups
+import masters
+import snapshots
+from masters.errors import DdlRefused
+from masters.log import site_ddl
+from sites import Directory, Site
+from sites.names import QualifiedName
+from snapshots.definitions.errors import CallsUseColumn, ColumnsRefused
+from tests.fix_commands import Snaptide
+from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
+from tests.grouped import GROUP, broken_off_at, found_group, push_all
+from tests.linked_table import parked, queued, run
+from tests.stories import assert_equal_to_master, settle
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+ORDERS = (
+    "CREATE TABLE public.orders (id int PRIMARY KEY, airport text NOT NULL,"
+    " first text, last text, qty int DEFAULT 1)"
+)
+COLUMNS = (
+    "SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute"
+    " WHERE attrelid = 'public.{}'::regclass AND attnum > 0 AND NOT attisdropped"
+)
+SWAP = (
+    "ALTER TABLE orders RENAME first TO between;"
+    "ALTER TABLE orders RENAME last TO first;"
+    "ALTER TABLE orders RENAME between TO last"
+)
+
+
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    """An updatable snapshot of some rows, and one to read of all."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        ORDERS,
+        "INSERT INTO public.orders SELECT n, CASE n % 3 WHEN 0 THEN 'LAX' ELSE 'JFK'"
+        " END, 'f' || n, 'l' || n, n FROM generate_series(1, 9) n",
+    )
+    log(hq, "orders")
+    made: dict[str, Any] = {"master": "hq", "group": "airport"}
+    where = "airport = 'JFK'"
+    snapshots.create(jfk, "orders", where=where, updatable=True, **made)
+    snapshots.create(jfk, "seen", table="orders", **made)
+    snapshots.refresh(jfk, "airport")
+
+
+@prepared_once("hq", "lax", "jfk")
+def world(sites: Directory) -> None:
+    """Two masters of a table, and a snapshot of hq."""
+    for name in ("hq", "lax"):
+        run(sites[name], ORDERS)
+        masters.create_snapshot_log(sites[name], "orders")
+    found_group(sites, "hq", "lax")
+    run(sites["hq"], "INSERT INTO orders SELECT n, 'JFK' FROM generate_series(1, 3) n")
+    push_all({name: sites[name] for name in ("hq", "lax")})
+    snapshots.create(sites["jfk"], "orders", master="hq", updatable=True)
+    snapshots.refresh(sites["jfk"], "orders")
+
+
+def columns(site: Site, name: str = "orders") -> str:
+    [(found,)] = run(site, COLUMNS.format(name))
+    return str(found)
+
+
+def test_a_site_follows_three_changes_with_what_it_has_queued(
+    hq: Site, jfk: Site
+) -> None:
+    run(jfk, "CREATE VIEW public.lasts AS SELECT id, last FROM public.orders")
+    run(jfk, "GRANT SELECT ON public.orders TO pg_monitor")
+    run(jfk, "UPDATE public.orders SET first = 'mine', qty = 0 WHERE id = 1")
+    run(jfk, "INSERT INTO public.orders VALUES (10, 'JFK', 'f10', 'l10', 2)")
+    run(jfk, "DELETE FROM public.orders WHERE id = 2")
+
+    added = "ALTER TABLE orders ADD state text DEFAULT 'new'"
+    assert masters.execute_ddl(hq, added).sites == ("jfk",)
+    masters.execute_ddl(hq, "ALTER TABLE orders RENAME first TO given")
+    masters.execute_ddl(hq, "ALTER TABLE orders ADD first int")
+    run(hq, "UPDATE public.orders SET state = 'sold', first = id")
+
+    report = snapshots.refresh(jfk, "airport")
+    assert report.pushed is not None
+    assert columns(jfk) == "id,airport,given,last,qty,state,first"
+    assert columns(jfk, "seen") == columns(jfk)
+    assert queued(jfk) == 0
+    assert run(hq, "SELECT given, qty FROM public.orders WHERE id IN (1, 10)") == [
+        ("mine", 0),
+        ("f10", 2),
+    ]
+    assert run(jfk, "SELECT last FROM public.lasts WHERE id = 1") == [("l1",)]
+    run(jfk, "UPDATE public.orders SET state = 'mine', first = 0 WHERE id = 4")
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    assert run(hq, "SELECT first, state FROM public.orders WHERE id = 4") == [
+        (0, "mine")
+    ]
+    assert parked(hq) == []
+
+
+def test_a_column_that_is_dropped_and_one_that_takes_its_name(
+    hq: Site, jfk: Site
+) -> None:
+    run(jfk, "UPDATE public.orders SET last = 'mine' WHERE id = 1")
+    masters.execute_ddl(hq, "ALTER TABLE orders DROP first")
+    masters.execute_ddl(hq, "ALTER TABLE orders RENAME last TO first")
+    settle(jfk)
+    assert columns(jfk) == "id,airport,first,qty"
+    assert run(hq, "SELECT first FROM public.orders WHERE id = 1") == [("mine",)]
+    assert_equal_to_master(jfk)
+
+
+def test_columns_that_exchange_names(hq: Site, jfk: Site) -> None:
+    run(jfk, "UPDATE public.orders SET first = 'mine' WHERE id = 1")
+    masters.execute_ddl(hq, SWAP)
+    settle(jfk)
+    assert run(hq, "SELECT first, last FROM public.orders WHERE id = 1") == [
+        ("l1", "mine")
+    ]
+    assert_equal_to_master(jfk)
+
+
+def test_conflicts_about_a_renamed_column_are_found(hq: Site, jfk: Site) -> None:
+    run(jfk, "UPDATE public.orders SET first = 'mine' WHERE id = 1")
+    masters.execute_ddl(hq, "ALTER TABLE orders RENAME first TO given")
+    run(hq, "UPDATE public.orders SET given = 'theirs' WHERE id = 1")
+    settle(jfk)
+    assert len(parked(hq)) == 1
+    assert run(jfk, "SELECT given FROM public.orders WHERE id = 1") == [("theirs",)]
+
+
+def test_a_value_without_a_place_waits_until_it_has_one(hq: Site, jfk: Site) -> None:
+    run(jfk, "UPDATE public.orders SET last = 'mine' WHERE id = 1")
+    masters.execute_ddl(hq, "ALTER TABLE orders DROP last")
+    for _ in range(2):
+        with pytest.raises(CallsUseColumn, match="a value to last"):
+            snapshots.refresh(jfk, "airport")
+    assert queued(jfk) == 1
+    run(jfk, "UPDATE public.orders SET last = 'l1' WHERE id = 1")
+    assert columns(jfk) == "id,airport,first,last,qty"
+
+    run(hq, "ALTER TABLE public.orders ADD last text")
+    snapshots.refresh(jfk, "airport", push_deferred_rpc=False)
+    deferred.push(jfk)
+    settle(jfk)
+    assert queued(jfk) == 0
+
+
+def test_what_a_site_decides_for_itself_stays(hq: Site, jfk: Site) -> None:
+    masters.execute_ddl(hq, "ALTER TABLE orders ADD state text")
+    settle(jfk)
+    snapshots.alter_columns(jfk, "seen", drop=["state"])
+    few = ["id", "airport", "state"]
+    snapshots.create(jfk, "few", table="orders", master="hq", columns=few)
+    settle(jfk)
+    assert columns(jfk, "seen") == "id,airport,first,last,qty"
+    assert columns(jfk, "few") == "id,airport,state"
+
+    masters.execute_ddl(hq, "ALTER TABLE orders ADD gate text")
+    keep = ["id", "airport", "first", "last", "qty"]
+    snapshots.alter_columns(jfk, "seen", columns=keep)
+    settle(jfk)
+    assert columns(jfk, "seen") == "id,airport,first,last,qty"
+    assert columns(jfk, "few") == "id,airport,state,gate"
+    assert columns(jfk) == "id,airport,first,last,qty,state,gate"
+    assert_equal_to_master(jfk)
+
+
+def test_a_condition_that_uses_the_column_is_given_first(hq: Site, jfk: Site) -> None:
+    masters.execute_ddl(hq, "ALTER TABLE orders RENAME airport TO code")
+    with pytest.raises(ColumnsRefused, match="give the new one, too"):
+        snapshots.refresh(jfk, "airport")
+    snapshots.alter_columns(
+        jfk,
+        "orders",
+        rename={"airport": "code"},
+        condition=snapshots.Condition(where="code = 'JFK'"),
+    )
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    assert columns(jfk, "seen") == "id,code,first,last,qty"
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "site_ddl.before_commit",
+        "snapshot_alter.before_columns",
+        "snapshot_alter.after_columns",
+        "follow_ddl.between",
+    ],
+)
+def test_what_breaks_off_is_done_by_the_next_refresh(
+    hq: Site, jfk: Site, point: str
+) -> None:
+    run(jfk, "UPDATE public.orders SET first = 'mine' WHERE id = 1")
+    both = "ALTER TABLE orders RENAME first TO given; ALTER TABLE orders ADD state int"
+    with broken_off_at(point):
+        masters.execute_ddl(hq, both)
+        snapshots.refresh(jfk, "airport")
+    if point == "site_ddl.before_commit":
+        assert columns(hq) == "id,airport,first,last,qty"
+        masters.execute_ddl(hq, both)
+    settle(jfk)
+    for name in ("orders", "seen"):
+        assert columns(jfk, name) == "id,airport,given,last,qty,state"
+    assert run(hq, "SELECT given FROM public.orders WHERE id = 1") == [("mine",)]
+    assert_equal_to_master(jfk)
+
+
+REFUSED = {
+    "DELETE FROM orders; ALTER TABLE orders ADD state text NOT NULL": "(jfk) cannot",
+    "ALTER TABLE orders DROP id CASCADE": "column id identifies its rows",
+    "ALTER TABLE orders RENAME id TO number": "column id identifies its rows",
+    "ALTER TABLE orders ALTER qty TYPE bigint": "column qty gets another type",
+    "ALTER TABLE orders ADD CHECK (qty > 0)": "nothing for sites to follow",
+    "CREATE TABLE other (id int)": "nothing for sites to follow",
+    "ALTER TABLE nowhere ADD state text": 'relation "nowhere" does not exist',
+    "ALTER TABLE orders ADD": "syntax error",
+    "COMMIT": "hq: ",
+}
+
+
+@pytest.mark.parametrize("statements", REFUSED)
+def test_what_sites_could_not_follow_is_refused(
+    hq: Site, jfk: Site, statements: str
+) -> None:
+    with pytest.raises(DdlRefused, match=re.escape(REFUSED[statements])):
+        masters.execute_ddl(hq, statements)
+    assert columns(hq) == "id,airport,first,last,qty"
+    with hq.session() as connection:
+        assert site_ddl.known(connection, QualifiedName("public", "orders")) == []
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
+def test_sites_that_only_read_need_no_default(hq: Site, jfk: Site) -> None:
+    snapshots.drop(jfk, "orders")
+    masters.execute_ddl(
+        hq, "DELETE FROM orders; ALTER TABLE orders ADD state text NOT NULL"
+    )
+    snapshots.refresh(jfk, "airport", allow_mass_delete=True)
+    assert columns(jfk, "seen") == "id,airport,first,last,qty,state"
+
+
+def test_a_site_that_goes_to_another_master_of_the_group(world: Directory) -> None:
+    """It is altered during the switch, by the refresh that levels the two masters."""
+    hq, lax, jfk = world["hq"], world["lax"], world["jfk"]
+    with pytest.raises(DdlRefused, match="group execute-ddl --and-sites"):
+        masters.execute_ddl(hq, "ALTER TABLE orders ADD state text")
+    run(jfk, "UPDATE public.orders SET first = 'mine' WHERE id = 1")
+    groups.execute_ddl(hq, GROUP, "ALTER TABLE orders ADD state text", and_sites=True)
+    groups.execute_ddl(hq, GROUP, "ALTER TABLE orders ADD gate text")
+    snapshots.refresh(jfk, "orders")
+    assert columns(jfk) == "id,airport,first,last,qty,state"
+    groups.execute_ddl(hq, GROUP, "ALTER TABLE orders ADD wing int", and_sites=True)
+    groups.switch_master(jfk, "orders", to="lax")
+    settle(jfk)
+    assert columns(jfk) == "id,airport,first,last,qty,state,wing"
+    run(jfk, "UPDATE public.orders SET wing = 3 WHERE id = 2")
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    assert run(lax, "SELECT wing FROM public.orders WHERE id = 2") == [(3,)]
+
+
+def test_the_command(snaptide: Snaptide, hq: Site, jfk: Site) -> None:
+    said = snaptide.said("ddl", "hq", "ALTER TABLE orders ADD state text")
+    assert "jfk" in said
+    new = "ALTER TABLE orders ADD x text NOT NULL"
+    assert "SNP-107" in snaptide.said("ddl", "hq", new, code=1)
+    [past] = snaptide.report("ddl", "hq")
+    assert past["tables"] == ["orders"]
+    assert past["sites"] == ["jfk"]
+    assert "ADD state text" in snaptide.said("ddl", "hq")
+    settle(jfk)
+    assert snaptide.report("ddl", "hq")[0]["sites"] == []
+    assert columns(jfk) == "id,airport,first,last,qty,state"
