@@ -9,6 +9,7 @@ import typer
 from benchmarks import (
     capture,
     check,
+    columns,
     commands,
     conflicts,
     first_refresh,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "check": (check.run, 1_000_000),
     "check-gently": (check.run_gently, 1_000_000),
     "check-memory": (check.run_memory, 10_000_000),
+    "columns": (columns.run, 1_000_000),
     "commands": (commands.run, 15),
     "conflicts": (conflicts.run, 5_000),
     "first-refresh": (first_refresh.run, 5),

@@ -89,6 +89,9 @@ class ColumnsReport:
     condition: str | None
     #: transactions that were pushed first
     pushed: int = 0
+    #: rows that got another value in new columns; None if the next refresh compares all
+    #: rows for that
+    filled: int | None = None
     #: what the site does not have of new columns, each with the reason
     left_out: tuple[str, ...] = ()
 

@@ -49,8 +49,7 @@ class PastDdl:
     at: datetime
     tables: tuple[str, ...]
     statements: str
-    #: the sites that have snapshots of the tables and are not known to have refreshed
-    #: them since; one with nothing to bring says so within a day
+    #: the sites that have snapshots of the tables and have not refreshed them since
     sites: tuple[str, ...]
 
 

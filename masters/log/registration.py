@@ -80,6 +80,15 @@ def advance(
     )
 
 
+def heard(connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]) -> None:
+    """Note that a site is here, though it has no new position for these snapshots."""
+    connection.execute(
+        sa.update(registered_snapshot)
+        .where(_at.site_id == site_id, _at.snapshot.in_(snapshots))
+        .values(refreshed_at=func.now())
+    )
+
+
 def seen_by_all(site_id: uuid.UUID, xid: ColumnElement[Any]) -> ColumnElement[bool]:
     """Whether the positions of all snapshots of a site have seen a transaction."""
     seen = func.pg_visible_in_snapshot(xid, _at.position)

@@ -43,9 +43,9 @@ def others_write(connection: Connection, tables: Collection[int]) -> bool:
     return bool(connection.scalar(select(held.exists())))
 
 
-def briefly(connection: Connection) -> None:
-    """Let this transaction wait for each lock no longer than `MOMENT`."""
-    connection.execute(select(func.set_config("lock_timeout", MOMENT, True)))
+def briefly(connection: Connection, moment: str = MOMENT) -> None:
+    """Let this transaction wait for each lock no longer than a moment."""
+    connection.execute(select(func.set_config("lock_timeout", moment, True)))
 
 
 def against_writers(connection: Connection, table: QualifiedName) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from sqlalchemy import Connection
+from psycopg import errors as pg
+from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import OperationalError
 
 import deferred
 from deferred.batches import pusher
@@ -14,10 +17,17 @@ from deferred.queues import alter_columns as queued
 from deferred.queues.queue import Queue, find_queue
 from sites import faults
 from sites.capture import position
+from sites.progress import Progress
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables import ddl, locks
-from snapshots.creating import alter, columns_altered, columns_asked, columns_plan
+from snapshots.creating import (
+    alter,
+    columns_altered,
+    columns_asked,
+    columns_plan,
+    fill_columns,
+)
 from snapshots.creating.alter import Condition
 from snapshots.creating.columns_asked import Asked
 from snapshots.creating.columns_plan import Plan
@@ -29,7 +39,7 @@ from snapshots.definitions.errors import (
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.reports import ColumnsReport
 
-#: How often the queue is pushed before it counts as filled faster than it empties.
+#: How often the queue is pushed before it counts as one that cannot be emptied.
 ATTEMPTS = 5
 
 
@@ -42,12 +52,15 @@ def alter_columns(
     rename: Mapping[str, str] | None = None,
     columns: Sequence[str] | None = None,
     condition: Condition | None = None,
+    progress: Progress | None = None,
 ) -> ColumnsReport:
     """Give a snapshot further columns of its master table, take some, or rename them.
 
-    Views, grants, users' triggers, the queue and the position stay. The next refresh
-    fills a new column; until then rows have the default that the master has for it,
-    if that is a constant, and otherwise NULL. Users wait for a moment.
+    Views, grants, users' triggers, the queue and the position stay. A new column is
+    filled before users see it, while they write on; then they wait for a moment. Rows
+    that they lock or have changed meanwhile are left to the next refresh, and have the
+    default until then that the master has, if that is a constant, and otherwise NULL.
+    If the site refuses a value, all rows are.
 
     Before columns are added or dropped, what waits in the queue is pushed, because it
     was made without or with them. What waits for renamed columns goes to the columns
@@ -62,6 +75,7 @@ def alter_columns(
             changes them no more.
         condition: another one, if the present one uses columns that are renamed or
             dropped.
+        progress: is told how many pages of the master table have been read.
 
     Raises:
         UnknownSnapshot, RefreshRunning, PushRunning: not now.
@@ -81,7 +95,15 @@ def alter_columns(
             one, add=add, drop=drop, rename=rename or {}, columns=columns
         )
         decided = () if columns is None else None
-        return altered(connection, site, one, wanted, condition, followed=decided)
+        return altered(
+            connection,
+            site,
+            one,
+            wanted,
+            condition,
+            followed=decided,
+            progress=progress,
+        )
 
 
 def altered(
@@ -92,6 +114,7 @@ def altered(
     condition: Condition | None = None,
     *,
     followed: Sequence[str] | None = (),
+    progress: Progress | None = None,
 ) -> ColumnsReport:
     """The same for callers that hold the lock of the group's refreshes.
 
@@ -99,17 +122,27 @@ def altered(
         followed: as for `columns_plan.planned`.
     """
     plan = columns_plan.planned(connection, site, one, wanted, condition, followed)
-    pushed = 0
+    with fill_columns.filled(site, plan, progress) as rows:
+        report = _altered(site, plan, filled=rows is not None)
+    faults.point("snapshot_alter.after_columns")
+    return replace(report, filled=rows)
+
+
+def _altered(site: Site, plan: Plan, *, filled: bool) -> ColumnsReport:
+    """Empty the queue as far as needed, and alter the snapshot."""
+    pushed = _pushed(site, plan)
+    report = _while_nobody_pushes(site, partial(_between_pushes, plan, filled))
     for _ in range(ATTEMPTS):
-        pushed += _pushed(site, plan)
-        report = _alter_between_pushes(site, plan)
-        if report is not None:
-            faults.point("snapshot_alter.after_columns")
-            return replace(report, pushed=pushed)
-    raise UndeliveredCalls(
-        f"Users change {one.key} faster than its changes are pushed.",
-        snapshot=one.key,
-    )
+        if report is None:
+            pushed += _pushed(site, plan)
+            after = partial(_after_push, plan, filled, site)
+            report = _while_nobody_pushes(site, after)
+    if report is None:
+        raise UndeliveredCalls(
+            f"Changes of {plan.before.key} wait in spite of several pushes.",
+            snapshot=plan.before.key,
+        )
+    return replace(report, pushed=pushed)
 
 
 def _pushed(site: Site, plan: Plan) -> int:
@@ -119,37 +152,85 @@ def _pushed(site: Site, plan: Plan) -> int:
     return deferred.push(site, plan.master.name).transactions
 
 
-def _alter_between_pushes(site: Site, plan: Plan) -> ColumnsReport | None:
-    """Alter the snapshot while no push is at work; None if calls wait again."""
+def _between_pushes(
+    plan: Plan, filled: bool, connection: Connection
+) -> ColumnsReport | None:
+    """Alter the snapshot; None if calls wait again."""
+    queue = find_queue(connection, plan.before.key)
+    _keep_pushes_out(connection, queue)
+    if queue is not None and _waits(connection, plan, queue, position.START):
+        return None
+    seen = position.current(connection)
+    _lock(connection, plan)
+    if queue is not None and _waits(connection, plan, queue, seen):
+        return None
+    return _alter(connection, plan, queue, filled=filled)
+
+
+def _after_push(
+    plan: Plan, filled: bool, site: Site, connection: Connection
+) -> ColumnsReport | None:
+    """Push the last few calls while users wait, and alter the snapshot.
+
+    Users who write again and again never leave the queue empty. If the push takes too
+    long, the server ends this session, and users go on.
+
+    Returns:
+        None if calls wait even so, or if it took too long.
+    """
+    connection.execute(select(func.set_config(_IDLE, locks.MOMENT, True)))
+    _lock(connection, plan)
+    _pushed(site, plan)
+    try:
+        queue = find_queue(connection, plan.before.key)
+    except OperationalError as error:
+        if not isinstance(error.orig, pg.IdleInTransactionSessionTimeout):
+            raise
+        return None
+    _keep_pushes_out(connection, queue)
+    if queue is not None and _waits(connection, plan, queue, position.START):
+        return None
+    return _alter(connection, plan, queue, filled=filled)
+
+
+#: How long the server waits for the next statement of a transaction.
+_IDLE = "idle_in_transaction_session_timeout"
+
+_Way = Callable[[Connection], ColumnsReport | None]
+
+
+def _while_nobody_pushes(site: Site, way: _Way) -> ColumnsReport | None:
+    """Alter the snapshot in one of two ways, once no push and no lock is in the way."""
     for turn in pusher.waiting_for_pushes():
         with turn:
             for attempt in locks.patiently():
                 with attempt, site.transaction() as connection:
-                    locks.briefly(connection)
-                    report = _alter(connection, plan)
-                    faults.point("snapshot_alter.before_columns")
-                    return report
+                    locks.briefly(connection, fill_columns.LOCK_TIMEOUT)
+                    return way(connection)
     raise AssertionError("unreachable")
 
 
-def _alter(connection: Connection, plan: Plan) -> ColumnsReport | None:
+def _lock(connection: Connection, plan: Plan) -> None:
+    """Keep users off the snapshot: the view first, as their statements lock them."""
     one = plan.before
-    queue = find_queue(connection, one.key)
+    ddl.lock(connection, one.qualified if one.loaded else one.base)
+
+
+def _keep_pushes_out(connection: Connection, queue: Queue | None) -> None:
     if queue is not None and not pusher.keep_out(connection, queue.destination):
         raise PushRunning(f"A push to {queue.destination} is running.")
-    if queue is not None and _waits(connection, plan, queue, position.START):
-        return None
-    seen = position.current(connection)
-    # The view first, as users' statements lock them.
-    ddl.lock(connection, one.qualified if one.loaded else one.base)
-    if queue is not None and _waits(connection, plan, queue, seen):
-        return None
-    left_out = columns_altered.alter_tables(connection, plan, queue)
+
+
+def _alter(
+    connection: Connection, plan: Plan, queue: Queue | None, *, filled: bool
+) -> ColumnsReport:
+    left_out = columns_altered.alter_tables(connection, plan, queue, filled=filled)
     if plan.conditions:
         alter.replace_conditions(connection, plan.master, plan.conditions)
+    faults.point("snapshot_alter.before_columns")
     return ColumnsReport(
-        snapshot=one.key,
-        group=one.refresh_group,
+        snapshot=plan.before.key,
+        group=plan.before.refresh_group,
         columns=plan.now.columns,
         condition=plan.now.condition,
         left_out=left_out,

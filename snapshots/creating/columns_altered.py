@@ -1,6 +1,7 @@
 """Base table, view and queue of a snapshot, altered in one transaction.
 
-The caller has locked them, and keeps pushes out.
+The caller has locked them, and keeps pushes out. Before, new columns have been added to
+the base table under other names, where nobody sees them, and filled.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from deferred.queues import alter_columns as queued
-from deferred.queues.queue import Queue
+from deferred.queues.queue import Queue, find_queue
 from masters.numbers import columns as numbered_columns
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
@@ -26,11 +27,54 @@ from snapshots.creating.columns_plan import Plan
 from snapshots.definitions import rewrites
 from snapshots.definitions.snapshot import carried
 
+#: The names of columns that are not filled yet; a crash may have left some.
+_UNSEEN = "snaptide$new$"
+
+
+def unseen(plan: Plan) -> dict[str, str]:
+    """The names under which new columns are filled."""
+    return {name: f"{_UNSEEN}{n}" for n, name in enumerate(plan.filled, 1)}
+
+
+def add_unseen(connection: Connection, plan: Plan) -> None:
+    """Add new columns to the base table, which does not have its rows written anew."""
+    remove_unseen(connection, plan)
+    names = unseen(plan)
+    for name, constant in plan.filled.items():
+        column = plan.definition.table.column(name)
+        new = NewColumn(
+            name=names[name],
+            type=column.type,
+            nullable=column.nullable or constant is None,
+            default=constant,
+            collation=column.collation,
+        )
+        with create.naming_what_is_missing(plan.now):
+            ddl.add_columns(connection, plan.now.base, [new])
+        # Rows that users insert meanwhile get it, too.
+        ddl.set_default(connection, plan.now.base, names[name], constant)
+    queue = find_queue(connection, plan.before.key)
+    if queue is not None:
+        base = describe(connection, plan.now.base)
+        _refuse_wide(connection, plan, queue, [*names.values()], base)
+
+
+def remove_unseen(connection: Connection, plan: Plan) -> None:
+    """Drop new columns that nobody has seen."""
+    base = describe(connection, plan.before.base)
+    found = [name for name in base.names if name.startswith(_UNSEEN)]
+    if found:
+        table_columns.drop(connection, base.qualified, found)
+
 
 def alter_tables(
-    connection: Connection, plan: Plan, queue: Queue | None
+    connection: Connection, plan: Plan, queue: Queue | None, *, filled: bool
 ) -> tuple[str, ...]:
-    """Alter base table, view and queue, and note the columns; what is left out."""
+    """Alter base table, view and queue, and note the columns; what is left out.
+
+    Parameters:
+        filled: new columns have their values; else the next refresh compares all rows.
+    """
     wanted, now = plan.wanted, plan.now
     names = wanted.on_the_way
     if names:
@@ -41,9 +85,9 @@ def alter_tables(
             queue = queued.rename(connection, queue, names)
     if wanted.drop:
         queue = _drop(connection, plan, queue)
-    _add_to_base(connection, plan)
+    _show(connection, plan)
     base = describe(connection, now.base)
-    _note(connection, plan, base)
+    _note(connection, plan, base, filled=filled)
     if wanted.add:
         create.refuse_other_types(connection, now, plan.definition)
         if queue is not None:
@@ -77,20 +121,13 @@ def _drop(connection: Connection, plan: Plan, queue: Queue | None) -> Queue | No
     return queue
 
 
-def _add_to_base(connection: Connection, plan: Plan) -> None:
-    """Add columns to the base table, which does not have its rows written anew."""
-    for name, constant in plan.filled.items():
-        column = plan.definition.table.column(name)
-        new = NewColumn(
-            name=name,
-            type=column.type,
-            nullable=column.nullable or constant is None,
-            default=constant,
-            collation=column.collation,
-        )
-        with create.naming_what_is_missing(plan.now):
-            ddl.add_columns(connection, plan.now.base, [new])
-        default = _default(connection, plan, column)
+def _show(connection: Connection, plan: Plan) -> None:
+    """Give the new columns of the base table their names and defaults."""
+    if names := unseen(plan):
+        back = {hidden: name for name, hidden in names.items()}
+        table_columns.rename(connection, plan.now.base, back)
+    for name in names:
+        default = _default(connection, plan, plan.definition.table.column(name))
         ddl.set_default(connection, plan.now.base, name, default)
 
 
@@ -119,7 +156,6 @@ def _add_to_queue(
         for name, value in plan.filled.items()
         if name in carried(plan.now, base)
     }
-    _refuse_wide(connection, plan, queue, [*added], base)
     queued.add(
         connection,
         queue,
@@ -143,12 +179,12 @@ def _refuse_wide(
         raise refused(plan.before, "its rows are too wide for that")
 
 
-def _note(connection: Connection, plan: Plan, base: Table) -> None:
-    """Write the columns down; new ones make the next refresh compare all rows."""
+def _note(connection: Connection, plan: Plan, base: Table, *, filled: bool) -> None:
+    """Write the columns down."""
     now = plan.now
     numbers = [base.column(name).number for name in now.columns]
     states = None if now.master_columns is None else list(now.master_columns)
-    unknown = rewrites.COMPARED if plan.wanted.add else {}
+    unknown = rewrites.COMPARED if plan.wanted.add and not filled else {}
     connection.execute(
         alter.change(now).values(
             columns=list(now.columns),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from masters.log import site_ddl
+from masters.log import registration, site_ddl
 from masters.log.site_ddl import SiteDdl
 from sites import faults
 from sites.names import QualifiedName
@@ -29,6 +30,8 @@ class DdlWaits(Exception):
 class _Waiting:
     """What the master has for a site to follow, and its tables as they are now."""
 
+    #: the site's id
+    site_id: uuid.UUID
     entries: Sequence[SiteDdl]
     tables: Mapping[QualifiedName, Table]
 
@@ -62,7 +65,7 @@ def follow(connection: Connection, site: Site, group: RefreshGroup) -> bool:
     """
     members = snapshot.members(connection, group.name)
     waiting = _read(connection, site, group, members)
-    found = False
+    done = []
     for one in members:
         mine = [
             entry
@@ -70,9 +73,13 @@ def follow(connection: Connection, site: Site, group: RefreshGroup) -> bool:
             if entry.table == one.master and entry.id not in one.ddl_followed
         ]
         if mine:
-            found = True
             _follow(connection, site, one, waiting.tables[one.master], mine)
-    return found
+            done.append(one.key)
+    if done:
+        # There may be nothing to refresh, and so no other word of it for a day.
+        with site.peer(group.master).transaction() as master:
+            registration.heard(master, waiting.site_id, done)
+    return bool(done)
 
 
 def _read(
@@ -88,7 +95,9 @@ def _read(
         tables = {name: describe(master, name) for name in names}
         master.rollback()
     return _Waiting(
-        entries=[one for one in entries if one.table in tables], tables=tables
+        site_id=me.site_id,
+        entries=[one for one in entries if one.table in tables],
+        tables=tables,
     )
 
 

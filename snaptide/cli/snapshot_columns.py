@@ -13,6 +13,7 @@ from sites import names
 from sites.sessions.site import Site
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
+from snaptide.cli.progress import bar
 from snaptide.errors import BadArgument
 
 Add = Annotated[
@@ -67,15 +68,17 @@ def alter(
     condition: snapshots.Condition | None,
 ) -> None:
     """Alter the columns of a snapshot, and show those that it has now."""
-    report = snapshots.alter_columns(
-        site,
-        name,
-        add=[*map(names.plain, options.add)],
-        drop=[*map(names.plain, options.drop)],
-        rename=_renamed(options.rename),
-        columns=split(options.columns),
-        condition=condition,
-    )
+    with bar(program, f"fill {site.name} {name}") as progress:
+        report = snapshots.alter_columns(
+            site,
+            name,
+            add=[*map(names.plain, options.add)],
+            drop=[*map(names.plain, options.drop)],
+            rename=_renamed(options.rename),
+            columns=split(options.columns),
+            condition=condition,
+            progress=progress,
+        )
     show(program, report)
 
 

@@ -1,5 +1,6 @@
 """Columns of a snapshot in use come, go and get other names; nothing else does."""
 
+import threading
 from typing import Any
 
 import psycopg
@@ -12,6 +13,7 @@ import synchronous
 from deferred import errors as deferred_errors
 from sites import Directory, Site
 from sites.errors import StillNeeded
+from snapshots.creating import fill_columns
 from snapshots.definitions.errors import (
     CallsUseColumn,
     ColumnsRefused,
@@ -22,7 +24,7 @@ from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.grouped import broken_off_at
-from tests.linked_table import parked, queued, run
+from tests.linked_table import application, parked, queued, run
 from tests.stories import assert_equal_to_master, refresh, settle, user
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -116,6 +118,13 @@ ADDED = {
 }
 
 
+#: The rows of the snapshot that have another value than before once it is filled.
+FILLED = {
+    "with a default": [(5,)],
+    "with another default each time": [(1,), (4,), (5,), (7,), (8,), (10,)],
+}
+
+
 @pytest.mark.parametrize("how", ADDED)
 def test_an_added_column_comes_to_a_snapshot_with_changes_from_before(
     hq: Site, jfk: Site, how: str
@@ -135,8 +144,9 @@ def test_an_added_column_comes_to_a_snapshot_with_changes_from_before(
     assert report.pushed == 1
     assert report.columns == ("id", "airport", "first", "last", "qty", "state")
     assert run(jfk, COLUMNS) == [("id,airport,first,last,qty,state",)]
-    other = f"SELECT count(*) FROM public.orders WHERE state IS DISTINCT FROM {before}"
-    assert run(jfk, other) == [(0,)]
+    other = f"SELECT id FROM public.orders WHERE state IS DISTINCT FROM {before}"
+    assert run(jfk, f"{other} ORDER BY id") == FILLED.get(how, [])
+    assert report.filled == len(FILLED.get(how, []))
     assert run(
         hq, "SELECT first FROM public.orders WHERE id IN (1, 4) ORDER BY id"
     ) == [
@@ -146,8 +156,9 @@ def test_an_added_column_comes_to_a_snapshot_with_changes_from_before(
     assert run(jfk, "SELECT count(*) FROM public.firsts") == [(6,)]
     assert_users_keep_what_they_had(jfk)
 
+    # The last of the defaults has PostgreSQL write all rows of the master anew.
     methods = {one.method for one in refresh(jfk, "airport").values()}
-    assert methods == {"complete"}
+    assert methods == {"complete" if "uuid" in definition else "fast"}
     settle(jfk)
     assert_equal_to_master(jfk)
     assert {one.method for one in refresh(jfk, "airport").values()} == {"fast"}
@@ -161,10 +172,13 @@ def test_an_added_column_comes_to_a_snapshot_with_changes_from_before(
     assert_equal_to_master(jfk)
 
 
-def test_a_conflict_about_a_column_that_was_not_filled_yet(hq: Site, jfk: Site) -> None:
+def test_a_conflict_about_a_row_that_was_not_filled(
+    hq: Site, jfk: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The site showed another value: that is found, parked, and can be retried."""
     run(hq, "ALTER TABLE public.orders ADD state text DEFAULT 'new'")
     run(hq, "UPDATE public.orders SET state = 'sold' WHERE id IN (1, 2)")
+    monkeypatch.setattr(fill_columns, "_fill", lambda *_: None)
     snapshots.alter_columns(jfk, "orders", add=["state"])
     run(jfk, "UPDATE public.orders SET state = 'mine' WHERE id = 1")
     run(jfk, "UPDATE public.orders SET state = 'mine' WHERE id = 4")
@@ -179,6 +193,109 @@ def test_a_conflict_about_a_column_that_was_not_filled_yet(hq: Site, jfk: Site) 
         (1,),
         (4,),
     ]
+
+
+def test_rows_are_filled_beside_users(
+    hq: Site, jfk: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that users hold are left to the next refresh."""
+    run(hq, "ALTER TABLE public.orders ADD gate text")
+    run(hq, "UPDATE public.orders SET gate = 'g' || id")
+    run(jfk, "UPDATE public.orders SET qty = 0 WHERE id = 2")
+    deferred.push(jfk)
+    fill = fill_columns._fill
+
+    def beside_users(*given: Any) -> int:
+        run(jfk, "UPDATE public.orders SET qty = 0 WHERE id = 4")
+        with user(jfk) as session:
+            session.execute("SELECT FROM public.orders WHERE id = 1 FOR UPDATE")
+            return fill(*given)
+
+    monkeypatch.setattr(fill_columns, "_fill", beside_users)
+    report = snapshots.alter_columns(jfk, "orders", add=["gate"])
+    assert report.filled == 5
+    found = "SELECT id FROM public.orders WHERE gate IS NULL ORDER BY id"
+    assert run(jfk, found) == [(1,)]
+    monkeypatch.undo()
+    assert snapshots.alter_columns(jfk, "seen", add=["gate"]).filled == 9
+    assert {one.method for one in refresh(jfk, "airport").values()} == {"fast"}
+    assert run(jfk, found) == []
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
+def test_a_column_comes_beside_users_who_write_all_the_time(
+    hq: Site, jfk: Site
+) -> None:
+    """The queue is never empty of itself."""
+    over = threading.Event()
+
+    def write() -> None:
+        with application(jfk) as session:
+            while not over.wait(0.01):
+                session.execute("UPDATE public.orders SET qty = qty + 1 WHERE id = 1")
+                session.commit()
+
+    users = [threading.Thread(target=write) for _ in range(3)]
+    run(hq, "ALTER TABLE public.orders ADD gate text")
+    run(hq, "UPDATE public.orders SET gate = 'g' || id")
+    for one in users:
+        one.start()
+    try:
+        report = snapshots.alter_columns(jfk, "orders", add=["gate"], drop=["last"])
+        assert report.columns == ("id", "airport", "first", "qty", "gate")
+    finally:
+        over.set()
+        for one in users:
+            one.join()
+    snapshots.alter_columns(jfk, "seen", add=["gate"])
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    assert parked(hq) == []
+
+
+def test_filling_that_is_broken_off(hq: Site, jfk: Site) -> None:
+    run(hq, "ALTER TABLE public.orders ADD gate text")
+    run(hq, "UPDATE public.orders SET gate = 'g' || id")
+    for name in ("orders", "seen"):
+        with broken_off_at("snapshot_alter.filling"):
+            snapshots.alter_columns(jfk, name, add=["gate"])
+    hidden = "SELECT count(*) FROM pg_attribute WHERE attname LIKE 'snaptide$new$%'"
+    assert run(jfk, hidden) == [(0,)]
+    assert run(jfk, COLUMNS) == [("id,airport,first,last,qty",)]
+
+    # What a crash leaves.
+    run(jfk, 'ALTER TABLE public."snap$_orders" ADD "snaptide$new$1" text')
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    for name in ("orders", "seen"):
+        assert snapshots.alter_columns(jfk, name, add=["gate"]).filled
+    assert run(jfk, hidden) == [(0,)]
+    assert {one.method for one in refresh(jfk, "airport").values()} == {"fast"}
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
+def test_filling_gives_up_where_the_site_refuses_a_value(hq: Site, jfk: Site) -> None:
+    run(
+        jfk,
+        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN IF NEW.id = 4 THEN RAISE ''not this one''; END IF; RETURN NEW; END'",
+        'CREATE TRIGGER refuse BEFORE UPDATE ON public."snap$_orders"'
+        " FOR EACH ROW EXECUTE FUNCTION public.refuse()",
+    )
+    run(
+        hq,
+        "ALTER TABLE public.orders ADD state text",
+        "UPDATE public.orders SET state = 's'",
+    )
+    assert snapshots.alter_columns(jfk, "orders", add=["state"]).filled is None
+    refused = refresh(jfk, "airport")["orders"].refused
+    assert [count for why, count in refused.items() if "not this one" in why] == [1]
+    run(jfk, 'DROP TRIGGER refuse ON public."snap$_orders"')
+    snapshots.alter_columns(jfk, "seen", add=["state"])
+    settle(jfk)
+    assert_equal_to_master(jfk)
 
 
 def test_renamed_columns_take_the_waiting_changes_along(hq: Site, jfk: Site) -> None:
