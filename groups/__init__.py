@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         NotDefinitionSite,
         NotEmpty,
         NotQuiesced,
-        OtherSchema,
         StillMaster,
         TablesDiffer,
     )
@@ -114,7 +113,6 @@ __all__ = [
     "NotDefinitionSite",
     "NotEmpty",
     "NotQuiesced",
-    "OtherSchema",
     "Path",
     "QuietGroup",
     "RectifyExtra",

@@ -50,7 +50,8 @@ def change(
             too much, never too little.
 
     Raises:
-        NoSuchGroup, NotDefinitionSite, SiteUnreachable, OtherSchema, GroupChanging.
+        NoSuchGroup, NotDefinitionSite, SiteUnreachable, GroupChanging.
+        OlderSchema, NewerSchema: another version of Snaptide made the schema of one.
         TablesDiffer: a master lacks DDL of the group.
     """
     for one in joining:

@@ -126,13 +126,6 @@ class CannotPrepare(GroupError):
     hint = "Set max_prepared_transactions there, to 10 or more, and restart the server."
 
 
-class OtherSchema(GroupError):
-    """The masters have different versions of Snaptide's schema."""
-
-    code = "SNP-510"
-    hint = "Run snaptide site init NAME for each master with an older version."
-
-
 class CannotSwitch(GroupError):
     """The snapshots cannot be refreshed from that master."""
 

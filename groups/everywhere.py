@@ -19,7 +19,7 @@ from sqlalchemy import Connection, TwoPhaseTransaction, func, select
 from sqlalchemy.exc import DBAPIError
 
 from groups.branch import Branch
-from groups.errors import GroupChanging, OtherSchema
+from groups.errors import GroupChanging
 from sites import Site, faults
 from sites.sessions import identity
 from sites.tables import locks
@@ -100,13 +100,14 @@ def at_all(
 
     Raises:
         SiteUnreachable, SiteNotInitialised, SiteChanged: one of them cannot take part.
-        OtherSchema: they cannot read each other's records.
+        OlderSchema, NewerSchema: another version of Snaptide made the schema of one.
     """
     with ExitStack() as stack:
         connections = {
             name: stack.enter_context(home.peer(name).session()) for name in masters
         }
-        _refuse_other_schema(connections)
+        for connection in connections.values():
+            identity.read(connection)  # before a transaction begins at any of them
         prepared = all(map(can_prepare, connections.values()))
         branches: dict[str, TwoPhaseTransaction] = {}
         for name, connection in connections.items():
@@ -168,15 +169,3 @@ def _decide(
             failed.append(error)
     if failed:
         raise failed[0]
-
-
-def _refuse_other_schema(connections: Mapping[str, Connection]) -> None:
-    for connection in connections.values():
-        identity.read(connection)
-    asked = sa.text("SELECT version_num FROM snaptide.alembic_version")
-    versions = {name: str(c.scalar(asked)) for name, c in connections.items()}
-    if len(set(versions.values())) > 1:
-        told = ", ".join(f"{name} has {version}" for name, version in versions.items())
-        raise OtherSchema(
-            f"The masters have different versions of Snaptide's schema: {told}."
-        )

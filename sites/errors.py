@@ -62,10 +62,38 @@ class SiteUnreachable(SnaptideError):
 
 
 class SiteNotInitialised(SnaptideError):
-    """The site has no schema snaptide yet, or an older version of it."""
+    """The site has no schema snaptide yet."""
 
     code = "SNP-003"
     hint = "Run: snaptide site init NAME"
+
+
+class OtherSchema(SnaptideError):
+    """Another version of Snaptide made the schema of the site."""
+
+    code = "SNP-023"
+    hint = "Upgrade the site or the program; docs/howto/upgrade.md has the order."
+
+
+class OlderSchema(OtherSchema):
+    """An older version of Snaptide made the schema of the site."""
+
+    code = "SNP-024"
+    hint = (
+        "Run: snaptide site init NAME. Queued changes are kept, and delivered then; "
+        "docs/howto/upgrade.md says in which order sites are upgraded."
+    )
+
+
+class NewerSchema(OtherSchema):
+    """A newer version of Snaptide made the schema of the site."""
+
+    code = "SNP-407"
+    hint = (
+        "Install the newer Snaptide where this is said, and upgrade the site that it "
+        "works for. Queued changes are kept, and delivered then; docs/howto/upgrade.md "
+        "says in which order sites are upgraded."
+    )
 
 
 class UnknownTable(SnaptideError):

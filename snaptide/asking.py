@@ -16,7 +16,12 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sites import Site
-from sites.errors import SiteNotInitialised, SiteUnreachable, SnaptideError
+from sites.errors import (
+    OtherSchema,
+    SiteNotInitialised,
+    SiteUnreachable,
+    SnaptideError,
+)
 from sites.sessions import identity
 from snaptide.errors import DatabaseError, NoBroker, NotPermitted, NotThere, Unexpected
 from snaptide_imports import lazily
@@ -63,13 +68,13 @@ def as_told(error: Exception) -> SnaptideError:
 
 
 def said_of(site: Site, error: Exception) -> SnaptideError:
-    """As `as_told`, but if the site has no schema `snaptide`, the error says so."""
+    """As `as_told`, but says if the site has no schema, or that of another version."""
     told = as_told(error)
     if isinstance(told, NotThere):
         try:
             with site.session() as connection:
                 identity.read(connection)
-        except SiteNotInitialised as why:
+        except (SiteNotInitialised, OtherSchema) as why:
             return why
         except (SnaptideError, DBAPIError, psycopg.Error):
             pass

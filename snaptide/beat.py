@@ -19,6 +19,7 @@ from deferred import runs, schedules
 from deferred.schedules import Schedule
 from sites import Site
 from sites.configured import configured
+from sites.sessions import identity
 from snaptide import scheduled
 from snaptide.application import RECOVER, enqueue
 from snaptide.asking import said_of
@@ -94,7 +95,7 @@ class Look:
         try:
             self._note()
             # If a task cannot be sent, the claim rolls back and its schedule stays due.
-            with self._site.transaction() as connection:
+            with identity.initialised(self._site) as connection:
                 for due in schedules.claim(connection):
                     self._send(due)
             self._recover()
@@ -108,7 +109,7 @@ class Look:
         """Note every now and then that beat looks, for `snaptide status`."""
         now = time.monotonic()
         if now >= self._note_at:
-            with self._site.transaction() as connection:
+            with identity.initialised(self._site) as connection:
                 runs.note_look(connection)
             self._note_at = now + NOTES
 

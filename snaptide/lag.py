@@ -14,6 +14,7 @@ from sites import Site
 from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
+from sites.sessions import identity
 from sites.transfer.types import Xid8
 from snapshots import catalog
 from snapshots.steps import STEPS, WINDOW
@@ -61,6 +62,7 @@ def lag_of(connection: Connection, site: Site, group: Any) -> Lag | None:
     ).all()
     try:
         with asking(site.peer(group.master)) as home:
+            identity.read(home, partner=True)
             return _lag_at(home, [tuple(row) for row in tables], group.seen)
     except SnaptideError:
         return None

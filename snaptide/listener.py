@@ -20,7 +20,7 @@ from celery import Celery, bootsteps
 
 from sites import Site
 from sites.configured import configured
-from sites.errors import SiteNotInitialised, SnaptideError
+from sites.errors import OtherSchema, SiteNotInitialised, SnaptideError
 from snaptide.application import sites_of
 from snaptide.asking import said_of
 from snaptide.backoff_logger import LONGEST, BackoffLogger
@@ -137,9 +137,10 @@ class Listener:
     def _leave_alone(self, error: SnaptideError) -> float:
         """Log the error; returns the seconds until the next try.
 
-        It does not log that a site has no schema: the look at its schedules does.
+        It does not log that a site has no schema, or one of another version: the look
+        at its schedules does.
         """
-        if isinstance(error, SiteNotInitialised):
+        if isinstance(error, SiteNotInitialised | OtherSchema):
             return LONGEST
         return self._listening.failed(error)
 

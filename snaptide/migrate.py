@@ -15,11 +15,10 @@ from masters.log import snapshot_log
 from sites import faults
 from sites.catalog import SCHEMA
 from sites.errors import SiteNotInitialised, SnaptideError, StillNeeded
-from sites.sessions import identity
+from sites.sessions import identity, revisions
 from sites.sessions.site import Site
 from sites.tables import ddl, locks
 from snapshots.creating import base_table
-from snaptide import revisions
 from snaptide.errors import BadArgument
 
 #: The advisory lock that an upgrade holds, so that a database has one at a time.
@@ -51,13 +50,6 @@ class SchemaInUse(SnaptideError):
         "what its error queue holds. `snaptide site retire` does it for a site that "
         "goes out of service."
     )
-
-
-class NewerSchema(SnaptideError):
-    """A newer version of Snaptide made the schema of the site."""
-
-    code = "SNP-407"
-    hint = "Install that newer version here."
 
 
 class SchemaBeforeBaseline(SnaptideError):
@@ -164,12 +156,10 @@ def _lock(connection: Connection) -> None:
 def _current(connection: Connection, name: str) -> str | None:
     """The revision of the schema; raises an error if this program does not know it."""
     current = revisions.of_site(connection)
-    if revisions.is_newer(current):
-        raise NewerSchema(
-            f"The schema of site {name} is at {current}, but this program only knows "
-            f"{revisions.head()}."
-        )
-    if current is not None and current not in revisions.known():
+    if current is None:
+        return None
+    revisions.refuse_newer(name, current)
+    if current not in revisions.known():
         raise SchemaBeforeBaseline(
             f"The schema of site {name} is at {current}, and this program knows "
             f"{min(revisions.known())} and later ones."

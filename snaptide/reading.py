@@ -32,11 +32,11 @@ from masters.catalog import (
 )
 from masters.numbers.left import Numbers, leased
 from sites.catalog import activity
+from sites.sessions import revisions
 from sites.sessions.activity import running
 from sites.sessions.prepared import Prepared, as_json
 from snapshots.catalog import refresh_group, refresh_run, refresh_step, snapshot
 from snapshots.check.last import unexplained_rows
-from snaptide import revisions
 
 #: How many workers listen to commits at this site.
 LISTENERS = (
@@ -216,7 +216,7 @@ _LISTS = {
 }
 
 _VALUES = {
-    "revision": select(revisions.VERSION.c.version_num).scalar_subquery(),
+    "revision": revisions.OF_SITE,
     "now": func.now(),
     "looked_at": select(beat.c.looked_at).scalar_subquery(),
     "listeners": literal_column(LISTENERS),

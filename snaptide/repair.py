@@ -113,7 +113,8 @@ def _go_on_without(site: Site) -> RepairReport:
 def _gap(site: Site, name: str) -> str | None:
     """Say which purged calls a destination needs again; None if there are none."""
     with site.session() as origin, site.peer(name).session() as target:
-        me, them = identity.confirm(origin, site.name), identity.confirm(target, name)
+        me = identity.confirm(origin, site.name)
+        them = identity.confirm(target, name, partner=True)
         origin.rollback()
         target.rollback()
         try:
@@ -160,7 +161,7 @@ def _make_its_own(
 def _ask(site: Site, before: Identity, name: str) -> None:
     """Ask a destination which transactions of the original's queue it has applied."""
     with site.session() as origin, site.peer(name).session() as target:
-        them = identity.confirm(target, name)
+        them = identity.confirm(target, name, partner=True)
         target.rollback()
         reconcile.reconcile(origin, target, before.site_id, name, them.incarnation)
 

@@ -13,9 +13,15 @@ from sqlalchemy import Connection
 from deferred.queues.backlog import Backlog
 from masters.numbers.left import Numbers
 from sites import Site
-from sites.errors import SnaptideError
+from sites.errors import (
+    OtherSchema,
+    SiteNotInitialised,
+    SiteUnreachable,
+    SnaptideError,
+)
+from sites.sessions import revisions
 from sites.sessions.site import autocommit
-from snaptide import reading, revisions, totals
+from snaptide import reading, totals
 from snaptide.asking import asking
 from snaptide.doctor import different, stopped
 from snaptide.doctor.finding import Finding
@@ -197,7 +203,7 @@ def _asked(site: Site, alone: bool) -> SiteStatus:
     return SiteStatus(
         site=site.name,
         reachable=True,
-        error=_other_schema(revision),
+        error=_other_schema(site.name, revision),
         revision=revision,
         head=head,
     )
@@ -238,12 +244,28 @@ def _status(
     )
 
 
-def _other_schema(revision: str | None) -> str:
-    if revision is None:
-        return "It has no schema yet."
-    if revisions.is_newer(revision):
-        return "Its schema was made by a newer version of Snaptide."
-    return "Its schema has an older version."
+def refuse_unready(status: SiteStatus) -> None:
+    """Refuse to go on with a site that could not say how it stands.
+
+    Raises:
+        SiteUnreachable, SiteNotInitialised, OlderSchema, NewerSchema: why it could not.
+    """
+    if not status.reachable:
+        raise SiteUnreachable(status.error)
+    if status.error:
+        if status.revision is not None:
+            revisions.refuse_other(status.site, status.revision)
+        raise SiteNotInitialised(status.error)
+
+
+def _other_schema(site: str, revision: str | None) -> str:
+    """What to say of a site whose schema is not the one of this program."""
+    if revision is not None:
+        try:
+            revisions.refuse_other(site, revision)
+        except OtherSchema as other:
+            return other.message
+    return "It has no schema yet."
 
 
 def _groups(

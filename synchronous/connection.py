@@ -64,6 +64,7 @@ def begin(
     Raises:
         SynchronousConflict: no rule of the master settles it; has old, new and current.
         RefusedByMaster, SiteUnreachable: a master cannot make the site's changes.
+        OlderSchema, NewerSchema: another version of Snaptide made the schema of a side.
         PendingCalls: the row has changes that wait for a push.
         CommitFailed: nothing was changed anywhere.
         OutcomeUnknown: the site was lost while it committed; recovery finishes it.

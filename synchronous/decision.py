@@ -33,8 +33,8 @@ def ask(connection: Connection, gid: Gid) -> Answer:
     Raises:
         SiteNotInitialised.
     """
-    known = identity.read(connection)
-    if not gid.decided_by(known) or identity.differences(connection):
+    known = identity.read(connection, partner=True)
+    if not gid.decided_by(known) or identity.differences(connection, partner=True):
         return Answer.ANOTHER_SITE
     if _in_progress(connection, gid.xid):
         return Answer.IN_PROGRESS

@@ -99,7 +99,7 @@ def ask(site: Site, gid: Gid) -> Answer | None:
             suppress(SnaptideError, DBAPIError),
             site.peer(name).transaction() as connection,
         ):
-            if identity.read(connection).site_id == gid.site_id:
+            if identity.read(connection, partner=True).site_id == gid.site_id:
                 return decision.ask(connection, gid)
     return None
 
@@ -161,7 +161,7 @@ def prepared_at(master: Site) -> list[Gid]:
     Raises:
         SnaptideError, sqlalchemy.exc.DBAPIError: the master cannot be asked.
     """
-    with identity.confirmed(master) as connection:
+    with identity.confirmed(master, partner=True) as connection:
         return list_prepared(connection)
 
 

@@ -74,6 +74,7 @@ def push(
         DestinationJoins: it becomes a master, and does not have all rows yet.
         ChangesNotQueued: a trigger that queues changes is missing or off.
         SiteChanged, SiteRestored, SiteReplaced: one side has to be repaired first.
+        OlderSchema, NewerSchema: another version of Snaptide made the schema of a side.
         PastRetention, CannotTell: a restore went back too far.
         OtherSchemaVersion: one side lacks DDL of a replication group.
         PushInterrupted: the system failed on the way; the rest stays queued.

@@ -24,7 +24,7 @@ from deferred.row_history.events import CurrentRow, Event, Key, Wanted
 from masters import group_schema
 from masters.log.catalog import find_log
 from sites import Site, names
-from sites.errors import SiteNotInitialised, SiteUnreachable
+from sites.errors import OtherSchema, SiteNotInitialised, SiteUnreachable
 from sites.sessions import identity
 from sites.tables.table import Column, describe
 from sites.transfer.values import from_text
@@ -158,7 +158,7 @@ class _Search:
                 return what(connection)
         except SiteNotInitialised:
             return None
-        except SiteUnreachable:
+        except (SiteUnreachable, OtherSchema):
             self.away.append(site.name)
             return None
 

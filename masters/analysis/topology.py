@@ -12,6 +12,7 @@ from masters.analysis.convergence import Finding, Topology
 from masters.catalog import registered_snapshot
 from masters.rules import list_rules
 from sites import QualifiedName, Site
+from sites.sessions import identity
 
 
 def check_site(
@@ -27,7 +28,7 @@ def check_site(
             not named has one. The catalog knows the snapshots.
     """
     snapshot = registered_snapshot.c
-    with site.transaction() as connection:
+    with identity.initialised(site) as connection:
         rows = connection.execute(
             select(snapshot.table_schema, snapshot.table_name, sa.func.count())
             .where(snapshot.updatable)

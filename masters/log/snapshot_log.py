@@ -91,6 +91,7 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
+            identity.read(connection)
             log = get_log(connection, names.parse(table))
             users = _users(connection, names.parse(table))
             if users and not force:
@@ -120,7 +121,7 @@ def show_snapshot_log(site: Site, table: str) -> SnapshotLog:
     Raises:
         NoSnapshotLog: the table has none.
     """
-    with site.transaction() as connection:
+    with identity.initialised(site) as connection:
         return _describe(connection, get_log(connection, names.parse(table)))
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import exists, select
 from masters.catalog import snapshot_log
 from masters.errors import CannotLease, SequenceBehind
 from masters.numbers import ledger, ranges
-from sites.errors import SiteNotInitialised, SiteUnreachable
+from sites.errors import OtherSchema, SiteNotInitialised, SiteUnreachable
 from sites.sessions import identity
 from sites.sessions.identity import Identity
 from sites.sessions.site import Site
@@ -33,10 +33,10 @@ def ask_sites(site: Site, me: Identity) -> list[str]:
         if name == site.name:
             continue
         try:
-            with identity.initialised(other) as there:
-                holder = identity.read(there)
+            with identity.initialised(other, partner=True) as there:
+                holder = identity.read(there, partner=True)
                 held = ranges.held(there, me.site_id)
-        except (SiteUnreachable, SiteNotInitialised) as error:
+        except (SiteUnreachable, SiteNotInitialised, OtherSchema) as error:
             unknown.append(f"{name} was not asked: {error.message}")
             continue
         for (table, column), stretches in held.items():

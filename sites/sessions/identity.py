@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from psycopg.errors import UndefinedTable
+from psycopg.errors import UndefinedColumn, UndefinedFunction, UndefinedTable
 from sqlalchemy import ColumnElement, Connection, Row, Select, select
 from sqlalchemy.exc import ProgrammingError
 
@@ -21,6 +21,7 @@ from sites.errors import (
     SiteNotInitialised,
     UnsupportedDatabase,
 )
+from sites.sessions import revisions
 from sites.sessions.prepared import planned_once
 from sites.sessions.site import Site
 
@@ -44,13 +45,18 @@ class Identity:
     generation: int
 
 
-def read(connection: Connection) -> Identity:
+def read(connection: Connection, *, partner: bool = False) -> Identity:
     """The identity that `site init` recorded.
+
+    Parameters:
+        partner: the database is the other side of a contact, so that its schema may be
+            a little older: see `revisions.OLDEST_PARTNER`.
 
     Raises:
         SiteNotInitialised: there is no schema `snaptide`, or no row in it.
+        OlderSchema, NewerSchema: another version of Snaptide made the schema.
     """
-    return _of(_one(connection, _RECORDED_ALONE))
+    return _of(_one(connection, _RECORDED_ALONE, partner=partner))
 
 
 def record(connection: Connection, name: str) -> None:
@@ -79,21 +85,27 @@ def renew(connection: Connection, name: str) -> Identity:
     return read(connection)
 
 
-def differences(connection: Connection) -> dict[str, tuple[int, int]]:
+def differences(
+    connection: Connection, *, partner: bool = False
+) -> dict[str, tuple[int, int]]:
     """The recorded facts that no longer hold: name -> (recorded, now)."""
-    return _differences(_one(connection, _RECORDED_AND_NOW))
+    return _differences(_one(connection, _RECORDED_AND_NOW, partner=partner))
 
 
-def confirm(connection: Connection, name: str) -> Identity:
+def confirm(connection: Connection, name: str, *, partner: bool = False) -> Identity:
     """Read the identity, and make sure that it is still true.
+
+    Parameters:
+        partner: as for `read`.
 
     Raises:
         SiteNotInitialised: there is none.
+        OlderSchema, NewerSchema: another version of Snaptide made the schema.
         NotAMember: our triggers would take applied changes for those of users.
         SiteChanged: the database was restored, cloned or promoted since, or
             the URL leads to another site.
     """
-    return confirm_and_read(connection, name)[0]
+    return confirm_and_read(connection, name, partner=partner)[0]
 
 
 def confirm_and_read(
@@ -101,17 +113,20 @@ def confirm_and_read(
     name: str,
     also: tuple[ColumnElement[Any], ...] = (),
     values: Mapping[str, object] | None = None,
+    *,
+    partner: bool = False,
 ) -> tuple[Identity, Row[Any]]:
     """As `confirm`, and read other values in the same round trip.
 
     Parameters:
         also: what else to read: constants, as the statement is kept for each.
         values: the parameters of these.
+        partner: as for `read`.
 
     Returns:
         The identity, and a row that has the values.
     """
-    row = _one(connection, _with(also), values)
+    row = _one(connection, _with(also), values, partner=partner)
     if not row.may_apply:
         raise NotAMember(
             f"The user of site {name} is not a member of the role snaptide_apply.",
@@ -129,32 +144,43 @@ def confirm_and_read(
 
 
 @contextmanager
-def initialised(site: Site) -> Iterator[Connection]:
+def initialised(site: Site, *, partner: bool = False) -> Iterator[Connection]:
     """Open a transaction at a site, as `Site.transaction` does, if it is one of ours.
+
+    Parameters:
+        partner: as for `read`.
 
     Raises:
         SiteUnreachable.
-        SiteNotInitialised: there is no schema `snaptide`, or no row in it.
+        SiteNotInitialised, OlderSchema, NewerSchema: as `read` raises them.
     """
     with site.transaction() as connection:
-        read(connection)
+        read(connection, partner=partner)
         yield connection
 
 
 @contextmanager
-def confirmed(site: Site) -> Iterator[Connection]:
+def confirmed(site: Site, *, partner: bool = False) -> Iterator[Connection]:
     """Open a transaction at a site whose identity is still true.
+
+    Parameters:
+        partner: as for `read`.
 
     Raises:
         SiteUnreachable.
-        SiteNotInitialised, NotAMember, SiteChanged: as `confirm` raises them.
+        SiteNotInitialised, OlderSchema, NewerSchema, NotAMember, SiteChanged: as
+            `confirm` raises them.
     """
     with site.transaction() as connection:
-        confirm(connection, site.name)
+        confirm(connection, site.name, partner=partner)
         yield connection
 
 
-_RECORDED = [site_identity.c[name] for name in Identity.__slots__]
+#: The identity, and the revision of the schema: neither is read without the other.
+_RECORDED = [
+    *(site_identity.c[name] for name in Identity.__slots__),
+    revisions.OF_SITE,
+]
 
 #: Facts of a database now. A standby has no timeline: it writes no WAL of its own.
 _NOW = {
@@ -193,19 +219,42 @@ def _one(
     connection: Connection,
     query: Select[Any],
     values: Mapping[str, object] | None = None,
+    *,
+    partner: bool,
 ) -> Row[Any]:
     try:
         row = connection.execute(query, values or {}).one_or_none()
     except ProgrammingError as error:
-        if not isinstance(error.orig, UndefinedTable):
-            raise
-        row = None
+        if isinstance(error.orig, _MISSING):
+            _refuse_other(connection, partner=partner)
+        raise
     if row is None:
-        raise SiteNotInitialised(
-            f"Database {connection.engine.url.database} has no schema snaptide yet, "
-            "or an older version of it."
-        )
+        raise _not_initialised(connection)
+    revisions.refuse_other(row.name, row.revision, partner=partner)
     return row
+
+
+#: What a statement meets in a schema that is not there, or of another version.
+_MISSING = (UndefinedTable, UndefinedColumn, UndefinedFunction)
+
+
+def _refuse_other(connection: Connection, *, partner: bool) -> None:
+    """Raise if a schema lacks what was asked because of its revision.
+
+    The transaction that has met it can ask nothing any more: another one does.
+    """
+    with connection.engine.connect() as apart:
+        revision = revisions.of_site(apart)
+        if revision is None:
+            raise _not_initialised(connection)
+        name = apart.scalar(select(site_identity.c.name))
+    revisions.refuse_other(str(name), revision, partner=partner)
+
+
+def _not_initialised(connection: Connection) -> SiteNotInitialised:
+    return SiteNotInitialised(
+        f"Database {connection.engine.url.database} has no schema snaptide yet."
+    )
 
 
 def _of(row: Row[Any]) -> Identity:

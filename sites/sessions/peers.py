@@ -161,7 +161,8 @@ def look(
         values: the parameters of these.
 
     Raises:
-        SiteNotInitialised, NotAMember, SiteChanged: as `identity.confirm` raises them.
+        SiteNotInitialised, OlderSchema, NewerSchema, NotAMember, SiteChanged: as
+            `identity.confirm` raises them.
     """
     role = "master" if site is None else "site"
     me, row = confirm_and_read(
@@ -169,6 +170,7 @@ def look(
         name,
         (_MEMORIES, *also),
         {"its_role": role, "other": site, **values},
+        partner=site is not None,
     )
     return Look(identity=me, memories=_memories(row.memories), row=row)
 

@@ -12,7 +12,7 @@ from tenacity import stop_after_attempt
 
 from sites import QualifiedName, extras, retry, traces
 from sites.conditions import where
-from sites.errors import SiteUnreachable
+from sites.errors import OtherSchema, SiteUnreachable
 from sites.progress import Progress
 from sites.sessions import identity
 from sites.sessions.site import Site
@@ -94,6 +94,7 @@ def check(
         SiteUnreachable: the site is away, or the masters of all groups are.
         SiteChanged, SiteRestored, SiteReplaced, MasterChanged: a database was restored
             or replaced.
+        OlderSchema, NewerSchema: another version of Snaptide made the schema of a side.
         PositionMoved: refreshes came in between again and again.
         ColumnGone, RowsHidden: a table has changed since the snapshot was created.
         SparkError: Spark did not start, or failed.
@@ -230,15 +231,17 @@ def _check_groups(
 ) -> tuple[list[SnapshotCheck], dict[str, str]]:
     """Check one group after the other; returns those whose master is away, too.
 
+    A master whose schema another version of Snaptide made counts as away.
+
     Raises:
-        SiteUnreachable: no group could be checked.
+        SiteUnreachable, OlderSchema, NewerSchema: no group could be checked.
     """
     found: list[SnapshotCheck] = []
     away: dict[str, str] = {}
     for group, members in groups.items():
         try:
             found += _check_group(site, group, members, wanted, progress)
-        except SiteUnreachable as error:
+        except (SiteUnreachable, OtherSchema) as error:
             if error.facts.get("site") == site.name:
                 raise
             away[group] = error.message

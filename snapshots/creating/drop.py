@@ -8,7 +8,7 @@ from deferred.batches import work
 from deferred.queues import queue
 from masters.log import registration
 from sites import faults
-from sites.errors import SiteUnreachable, StillNeeded
+from sites.errors import OtherSchema, SiteUnreachable, StillNeeded
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables import ddl, locks, views
@@ -44,9 +44,9 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
         StillNeeded: a view or another object of a user depends on it.
     """
     with site.session() as connection:
+        who = identity.read(connection)
         found = snapshot.read(connection, name)
         group = refresh_group.find(connection, found.refresh_group)
-        who = identity.read(connection)
         connection.rollback()
     assert group is not None
     with refresh_group.exclusively(site, group.name):
@@ -119,10 +119,10 @@ def _unregister(
     home: Site, who: identity.Identity, found: Snapshot, *, force: bool
 ) -> None:
     try:
-        with home.transaction() as connection:
+        with identity.initialised(home, partner=True) as connection:
             registration.unregister(connection, who.site_id, [found.key])
         work.sweep(home)
-    except SiteUnreachable as error:
+    except (SiteUnreachable, OtherSchema) as error:
         if not force:
             raise MasterUnreachable(
                 f"{error.message} The master would keep its log for {found.key}.",

@@ -51,6 +51,7 @@ def describe_snapshot(site: Site, name: str) -> SnapshotDescription:
     """
     wanted = names.parse(name)
     with site.session() as connection:
+        identity.read(connection)
         row = connection.execute(
             _ALL.where(
                 _snapshot.c.schema == wanted.schema, _snapshot.c.name == wanted.name

@@ -106,8 +106,7 @@ class CannotPropagate(SnaptideError):
     code = "SNP-242"
     hint = (
         "At the master, run ALTER SYSTEM SET max_prepared_transactions = 64 and "
-        "restart the server; connect to it without a pooler in transaction mode. If "
-        "the message says that the schemas differ, run: snaptide site init NAME"
+        "restart the server; connect to it without a pooler in transaction mode."
     )
 
 

@@ -101,6 +101,7 @@ def rectify(
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one of
             the two databases is away, or was restored or replaced. What was written
             before one went away is kept, and the next rectify goes on with it.
+        OlderSchema, NewerSchema: another version of Snaptide made the schema of a side.
         PositionMoved: refreshes came in between again and again.
         MissingExtra: `snaptide[spark]` is not installed.
     """

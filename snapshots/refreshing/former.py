@@ -115,7 +115,8 @@ def _unregister_at(
         try:
             with site.peer(master).transaction() as connection:
                 # Another database of that name has not registered these snapshots.
-                if identity.read(connection).site_id == master_id:
+                them = identity.read(connection, partner=True)
+                if them.site_id == master_id:
                     registration.unregister(connection, site_id, names)
         except (SnaptideError, SQLAlchemyError):
             return  # next time

@@ -73,6 +73,7 @@ def refresh(
         ConditionBroken: what a condition names was renamed or dropped at the master.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
             of the two databases is away, or was restored or replaced.
+        OlderSchema, NewerSchema: another version of Snaptide made the schema of a side.
         PastRetention, CannotTell, PushRunning: the two databases do not agree on
             what was pushed.
         MissingExtra: `snaptide[spark]` is not installed.

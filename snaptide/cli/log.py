@@ -14,6 +14,7 @@ import masters
 from masters.catalog import registered_snapshot
 from masters.log import registration
 from sites import Site
+from sites.sessions import identity
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import facts, show, show_facts, table
@@ -151,7 +152,7 @@ def unregister(
 def _forget(master: Site, owner: str, snapshot: str) -> None:
     at = registered_snapshot.c
     wanted = select(at.site_id).where(at.site_name == owner, at.snapshot == snapshot)
-    with master.transaction() as connection:
+    with identity.initialised(master) as connection:
         found = connection.scalars(wanted).all()
         if not found:
             raise NotRegistered(

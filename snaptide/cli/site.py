@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sites import Site
-from snaptide import doctor, migrate, revisions
+from sites.sessions import revisions
+from snaptide import doctor, migrate
 from snaptide import grants as rights
 from snaptide import repair as repairs
 from snaptide.cli.arguments import SiteArgument, SiteNames, complete_site

@@ -81,7 +81,7 @@ def _unknown_to(site: Site, name: str, rows: list[Row[Any]]) -> list[Row[Any]]:
     """Registrations that their site does not know; none if it cannot be asked."""
     try:
         with asking(site.peer(name)) as connection:
-            me = identity.read(connection).site_id
+            me = identity.read(connection, partner=True).site_id
             known = select(snapshots.snapshot.c.schema, snapshots.snapshot.c.name)
             has = {str(QualifiedName(*row)) for row in connection.execute(known)}
     except SnaptideError:
@@ -106,6 +106,7 @@ def _missing_at(
     me = identity.read(connection).site_id
     try:
         with asking(site.peer(master)) as home:
+            identity.read(home, partner=True)
             logged, registered = _logged(home), _registered(home, me)
     except SnaptideError as away:
         yield warning(site.name, f"master {master}", away.message, away.hint)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, text
 
-from sites.sessions import identity
-from snaptide import revisions
+from sites.sessions import identity, revisions
 from snaptide.doctor.finding import Finding, error, fatal, warning
 
 

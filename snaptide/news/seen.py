@@ -10,9 +10,8 @@ import snapshots
 from deferred.queues.backlog import Backlog
 from groups.differences import differences
 from sites import Site
-from sites.errors import SiteNotInitialised, SiteUnreachable
 from sites.words import counted
-from snaptide.status import ScheduleStatus, status_of
+from snaptide.status import ScheduleStatus, refuse_unready, status_of
 
 #: So many parked transactions of a site are told one by one; then how many more.
 MOST = 20
@@ -43,13 +42,10 @@ def seen(site: Site) -> dict[str, News]:
     """What is wrong at a site now, by a key that is another one if it happens again.
 
     Raises:
-        SiteUnreachable, SiteNotInitialised: it cannot say.
+        SiteUnreachable, SiteNotInitialised, OlderSchema, NewerSchema: it cannot say.
     """
     status = status_of(site, alone=True)
-    if not status.reachable:
-        raise SiteUnreachable(status.error)
-    if status.error:
-        raise SiteNotInitialised(status.error)
+    refuse_unready(status)
     found = [
         *_parked(site),
         *_schedules(site.name, status.schedules),

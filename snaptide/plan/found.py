@@ -15,10 +15,9 @@ from deferred.queues.backlog import Backlog
 from deferred.schedules import Schedule
 from masters.numbers import columns
 from sites import QualifiedName, Site, names
-from sites.errors import SiteNotInitialised
+from sites.sessions import revisions
 from snapshots import catalog
 from snapshots.reports import SnapshotDescription
-from snaptide import revisions
 
 #: What the roles may do with a relation: role, privilege, and whether to pass it on.
 _GRANTED = text("""
@@ -78,7 +77,7 @@ def found_at(site: Site) -> Found:
     """Read all that a site has of what a file may describe.
 
     Raises:
-        SiteNotInitialised: it has the schema of another version of this program.
+        OlderSchema, NewerSchema: its schema is that of another version of Snaptide.
     """
     revision = revision_of(site)
     if revision is None:
@@ -113,15 +112,12 @@ def revision_of(site: Site) -> str | None:
     """The revision of a site's schema snaptide; None if it has none.
 
     Raises:
-        SiteNotInitialised: it is not the one of this program.
+        OlderSchema, NewerSchema: it is that of another version of Snaptide.
     """
     with site.session() as connection:
         revision = revisions.of_site(connection)
-    if revision not in (None, revisions.head()):
-        raise SiteNotInitialised(
-            f"Site {site.name} has schema {revision}, and this program needs "
-            f"{revisions.head()}."
-        )
+    if revision is not None:
+        revisions.refuse_other(site.name, revision)
     return revision
 
 

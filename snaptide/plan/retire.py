@@ -13,9 +13,9 @@ import snapshots
 import synchronous
 from masters.catalog import registered_snapshot
 from sites import Site, SnaptideError, faults
-from sites.errors import SiteNotInitialised, SiteUnreachable
+from sites.errors import OtherSchema, SiteNotInitialised, SiteUnreachable
+from sites.sessions import identity, revisions
 from sites.words import counted
-from snaptide import revisions
 from snaptide.plan.around_steps import RemoveSchedule
 from snaptide.plan.errors import StillInUse, WouldBeLost
 from snaptide.plan.found import Found, found_at
@@ -157,7 +157,7 @@ def _left(site: Site, found: Found) -> Iterator[str]:
     for home in sorted(homes | {*found.destinations, site.name}):
         try:
             parked = len(deferred.list_errors(site.peer(home), site.name))
-        except (SiteUnreachable, SiteNotInitialised) as error:
+        except (SiteUnreachable, SiteNotInitialised, OtherSchema) as error:
             what = "cannot say whether it has parked transactions"
             yield f"{home} {what}: {error.message}"
             continue
@@ -186,6 +186,7 @@ def _forgotten(site: Site) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]
             with other.transaction() as connection:
                 if revisions.of_site(connection) is None:
                     continue
+                identity.read(connection, partner=True)
                 mine = delete(registered_snapshot).where(_at.site_name == site.name)
                 gone = connection.scalars(mine.returning(_at.snapshot)).all()
         except SnaptideError:

@@ -9,6 +9,7 @@ import pytest
 import masters
 import snapshots
 from sites import Directory
+from sites.errors import OlderSchema
 from snapshots.creating import propagation
 from snapshots.definitions.errors import CannotPropagate
 from snaptide import migrate
@@ -60,7 +61,7 @@ def test_a_master_of_another_version_is_refused(
         with pytest.raises(CannotPropagate, match="hq is PostgreSQL"):
             snapshots.alter_propagation(jfk, "flights", synchronous=True)
     run(hq, "UPDATE snaptide.alembic_version SET version_num = '0001'")
-    with pytest.raises(CannotPropagate, match="hq has schema"):
+    with pytest.raises(OlderSchema, match="hq is at 0001"):
         snapshots.alter_propagation(jfk, "flights", synchronous=True)
 
     assert not snapshots.describe_snapshot(jfk, "flights").synchronous

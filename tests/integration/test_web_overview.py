@@ -125,8 +125,8 @@ def test_a_site_without_our_schema_is_not_ready(
 @pytest.mark.parametrize(
     ("revision", "said"),
     [
-        ("0001", "Its schema has an older version."),
-        ("9999", "Its schema was made by a newer version of Snaptide."),
+        ("0001", "run snaptide site init jfk."),
+        ("9999", "install the newer Snaptide here."),
     ],
 )
 def test_a_site_with_another_schema_is_not_ready(

@@ -10,8 +10,9 @@ import deferred
 import masters
 import snapshots
 from sites import Directory, Site
-from sites.errors import SiteNotInitialised, StillNeeded
-from snaptide import migrate, revisions
+from sites.errors import NewerSchema, SiteNotInitialised, StillNeeded
+from sites.sessions import revisions
+from snaptide import migrate
 from snaptide.errors import BadArgument
 from tests.fix_db import MakeDatabase
 from tests.linked_table import link, run
@@ -123,7 +124,7 @@ def test_revisions_that_there_are_not(make_database: MakeDatabase) -> None:
             migrate.downgrade(site, revision)
     migrate.upgrade(site)
     for unknown, error in (
-        ("9999", migrate.NewerSchema),
+        ("9999", NewerSchema),
         ("0041", migrate.SchemaBeforeBaseline),
     ):
         number = f"UPDATE snaptide.alembic_version SET version_num = '{unknown}'"

@@ -10,9 +10,14 @@ from markupsafe import Markup
 
 import snapshots
 from deferred.schedules import EVERYTHING
-from sites.errors import SiteNotInitialised, SiteUnreachable
 from snapshots import HeldRow, PastRefresh, SnapshotDescription, UnknownSnapshot
-from snaptide.status import GroupStatus, ScheduleStatus, SiteStatus, status_of
+from snaptide.status import (
+    GroupStatus,
+    ScheduleStatus,
+    SiteStatus,
+    refuse_unready,
+    status_of,
+)
 from snaptide.web import ages
 from snaptide.web.listed import AT_ONCE, listed, start_of
 from snaptide.web.page import Page
@@ -97,10 +102,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
 
 def _status(visit: Visit, name: str) -> tuple[SiteStatus, GroupStatus]:
     status = visit.ask("site", partial(status_of, alone=True))
-    if not status.reachable:
-        raise SiteUnreachable(status.error)
-    if status.error:
-        raise SiteNotInitialised(status.error)
+    refuse_unready(status)
     for group in status.groups:
         if group.name == name:
             return status, group
