@@ -27,7 +27,7 @@ from sites.errors import NewerSchema, OlderSchema
 #: the other side. A revision that concerns only what a site keeps for itself, as its
 #: queue, its snapshots or the reports of its checks, leaves it. There is no newest one:
 #: a program cannot know what a later version changes, so it refuses a newer schema.
-OLDEST_PARTNER = "0064"
+OLDEST_PARTNER = "0071"
 
 #: Has one row: the site's revision.
 VERSION = sa.table("alembic_version", sa.column("version_num", sa.Text), schema=SCHEMA)
