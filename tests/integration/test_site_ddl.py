@@ -139,6 +139,19 @@ def test_conflicts_about_a_renamed_column_are_found(hq: Site, jfk: Site) -> None
     assert run(jfk, "SELECT given FROM public.orders WHERE id = 1") == [("theirs",)]
 
 
+def test_the_default_of_a_dropped_column_is_no_value(hq: Site, jfk: Site) -> None:
+    """An insert has it without anybody having written it."""
+    masters.execute_ddl(hq, "ALTER TABLE orders ADD state text DEFAULT 'new'")
+    settle(jfk)
+    run(jfk, "INSERT INTO public.orders (id, airport) VALUES (20, 'JFK')")
+    run(jfk, "UPDATE public.orders SET first = 'mine' WHERE id = 20")
+    masters.execute_ddl(hq, "ALTER TABLE orders DROP state")
+    settle(jfk)
+    assert columns(jfk) == "id,airport,first,last,qty"
+    assert run(hq, "SELECT first FROM public.orders WHERE id = 20") == [("mine",)]
+    assert_equal_to_master(jfk)
+
+
 def test_a_value_without_a_place_waits_until_it_has_one(hq: Site, jfk: Site) -> None:
     run(jfk, "UPDATE public.orders SET last = 'mine' WHERE id = 1")
     masters.execute_ddl(hq, "ALTER TABLE orders DROP last")

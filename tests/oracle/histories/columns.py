@@ -12,6 +12,7 @@ from psycopg.errors import LockNotAvailable
 import masters
 import snapshots
 from deferred.errors import TargetColumnsMoved
+from masters.errors import UnknownColumn
 from sites.errors import SnaptideError
 from tests.linked_table import run
 from tests.oracle.histories import tables
@@ -66,6 +67,11 @@ ALTERED: Mapping[str, tuple[str, ...]] = {
     "virtual column dropped": ("ALTER TABLE wide DROP IF EXISTS v",),
     "partition detached": (),
     "renamed": (),
+    "for sites": (
+        "ALTER TABLE wide ADD brought text DEFAULT 'new'",
+        "ALTER TABLE wide RENAME brought TO called",
+        "ALTER TABLE wide DROP called",
+    ),
 }
 
 
@@ -74,13 +80,14 @@ class ColumnsWorld(World):
     """A master whose tables change their columns and partitions, and two sites."""
 
     tables: ClassVar = TABLES
-    free: ClassVar = {"wide": {"v", "added", "spare"}}
+    free: ClassVar = {"wide": {"v", "added", "spare", "brought", "called"}}
 
     def __post_init__(self) -> None:
         #: by partition, whether it is attached; and what is away under another name
         self._leaves: dict[int, bool] = {}
         self._renamed = False
         self._refused_as_moved = False
+        self._for_sites_done = 0
         self._at_site = dict.fromkeys(SITES, False)
         #: numbers of changes of the master, and what columns of `wide` are called then
         self._called: list[tuple[int, dict[int, str]]] = []
@@ -113,6 +120,9 @@ class ColumnsWorld(World):
 
     def alter(self, what: str, statements: Sequence[str]) -> None:
         """DDL at the master; what columns are called since then."""
+        if what == "for sites":
+            self._for_sites()
+            statements = ()
         super().alter(what, statements)
         found = run(
             self.sites["hq"],
@@ -120,6 +130,17 @@ class ColumnsWorld(World):
             " AND attrelid = 'wide'::regclass AND NOT attisdropped",
         )
         self._called.append((self.told.position(), dict(found)))
+
+    def _for_sites(self) -> None:
+        """The next of three changes, which sites follow by their next refresh."""
+        # It would try longer than a story should wait for what is under way.
+        run(self.sites["hq"], "SET LOCAL lock_timeout = '100ms'", "LOCK TABLE wide")
+        ways = ALTERED["for sites"]
+        statement = ways[self._for_sites_done % len(ways)]
+        self.story.tell(f"hq: {statement}")
+        masters.execute_ddl(self.sites["hq"], statement)
+        self._for_sites_done += 1
+        self.story.count("DDL for sites")
 
     def write(
         self,
@@ -180,6 +201,8 @@ class ColumnsWorld(World):
             self._renamed = False
         elif away := [leaf for leaf, there in self._leaves.items() if not there]:
             self._move(away[0])
+        elif drawn < 0.25 and number:
+            self._altered("for sites", place)
         elif drawn < 0.8 and number:
             self._altered(what, place)
         if drawn > 0.6:
@@ -278,9 +301,18 @@ class ColumnsWorld(World):
         self.story.tell(f"  {error.code} {error}")
         if isinstance(error, TargetColumnsMoved):
             self._refused_as_moved = True
-        elif not self._renamed:
+        elif not self._renamed and not self._is_to_follow(error):
             raise error
         self.story.count(f"refused by {type(error).__name__}")
+
+    def _is_to_follow(self, error: SnaptideError) -> bool:
+        """Whether a push waits for a refresh to follow DDL for sites."""
+        ours, facts = {"brought", "called"}, error.facts.get("columns")
+        return (
+            isinstance(error, UnknownColumn)
+            and isinstance(facts, list)
+            and {*map(str, facts)} <= ours
+        )
 
     def _mend(self, number: int, pen: Pen) -> None:
         """Nobody knows what to write while a column has another name."""
