@@ -179,6 +179,9 @@ class RefreshOptions(Options):
     allow_mass_delete: bool = False
     #: The share of a snapshot's rows that a refresh may delete; 1: all of them.
     mass_delete_share: Annotated[Number, Field(gt=0, le=1)] = 0.3
+    #: Refresh all snapshots of the group or none. Without it, one that cannot be
+    #: refreshed stays at the moment that it shows, with those that depend on it.
+    strict: bool = False
 
 
 class PurgeOptions(Options):
@@ -246,3 +249,4 @@ class RefreshArguments(TypedDict, total=False):
     keep_pending: bool
     allow_mass_delete: bool
     mass_delete_share: float
+    strict: bool

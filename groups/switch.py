@@ -174,7 +174,7 @@ def _level(given: Switch) -> str | None:
         with given.site.peer(before).session() as connection:
             identity.confirm(connection, before)
         push_everywhere(given.site, given.replicated.names)
-        refresh(given.site, given.group.name)
+        refresh(given.site, given.group.name, strict=True)
         _bring_rest(given)
         push_everywhere(given.site, given.replicated.names)
         return _parked(given) or _listed(given)

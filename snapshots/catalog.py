@@ -154,6 +154,10 @@ snapshot = Table(
     Column("schema_version", BigInteger),
     Column("last_method", Text),
     Column("last_refresh", DateTime(timezone=True)),
+    # Why the last refresh of the group left it behind (`snapshots.definitions.behind`),
+    # and the moment of the master that it shows; NULL if it shows that of the group.
+    Column("behind", JSONB(none_as_null=True)),
+    Column("position", PgSnapshot),
     UniqueConstraint("schema", "base_table"),
     CheckConstraint("leaving IN ('drain', 'keep', 'freeze', 'park')", name="leaving"),
 )

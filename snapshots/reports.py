@@ -73,6 +73,12 @@ class SnapshotDescription:
     undelivered_calls: int
     #: rows that have left the snapshot and are kept at the site
     kept: int
+    #: the moment of the master that it shows; None before its first load
+    position: str | None = None
+    #: why it stays behind its group, with the code; None if it shows the same moment
+    behind: str | None = None
+    #: what to do then
+    todo: str | None = None
     #: about how many rows it has, as the site's statistics say; None if they do not
     rows: int | None = None
     #: the other tables that its condition asks
@@ -178,16 +184,33 @@ class SnapshotReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftBehind:
+    """A snapshot that a refresh of its group left at the moment that it showed."""
+
+    name: str
+    code: str
+    why: str
+    hint: str
+    #: the snapshot that cannot be refreshed, if this one only depends on it
+    depends_on: str | None
+    #: the moment of the master that it shows; None if it was never filled
+    position: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshReport:
     """The result of a refresh."""
 
     site: str
     group: str
+    #: those that show the new moment
     snapshots: tuple[SnapshotReport, ...]
     #: the moment of the master that the group shows now
     position: str
     seconds: float
     pushed: PushReport | None
+    #: those that could not be refreshed, first, and those that depend on these
+    behind: tuple[LeftBehind, ...] = ()
 
 
 def as_json(report: RefreshReport) -> object:

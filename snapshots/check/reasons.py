@@ -200,8 +200,8 @@ def _calls(held: Moments, member: Member, wanted: FromClause) -> dict[int, list[
 
 def _changed(held: Moments, member: Member, wanted: FromClause) -> frozenset[int]:
     """Those that the master's logs name since the position that the site shows."""
-    assert held.seen.since is not None
-    found = window.changed_keys(member, held.seen.since, once=False)
+    assert member.since is not None
+    found = window.changed_keys(member, member.since, once=False)
     changed = found.subquery("changed")
     same = keys.same(member.snapshot.key_names, wanted, lambda name: changed.c[name])
     query = select(wanted.c.no).where(sa.exists().where(same))

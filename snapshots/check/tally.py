@@ -77,7 +77,7 @@ def _result(
         group=snapshot.refresh_group,
         master=held.sides.master.site.name,
         table=str(snapshot.master),
-        position=held.seen.since,
+        position=member.since,
         moment_here=held.here,
         moment_master=held.seen.position,
         rows_master=rows_master,

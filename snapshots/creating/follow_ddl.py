@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from masters.log import registration, site_ddl
 from masters.log.site_ddl import SiteDdl
 from sites import faults
+from sites.errors import SnaptideError
 from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.site import Site
@@ -27,13 +28,28 @@ class DdlWaits(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
+class _There:
     """What the master has for a site to follow, and its tables as they are now."""
 
     #: the site's id
     site_id: uuid.UUID
     entries: Sequence[SiteDdl]
     tables: Mapping[QualifiedName, Table]
+
+
+def waiting(
+    entries: Sequence[SiteDdl], members: Sequence[Snapshot]
+) -> dict[str, list[SiteDdl]]:
+    """The DDL that each of some snapshots is to follow; without those that have."""
+    found = {
+        one.key: [
+            entry
+            for entry in entries
+            if entry.table == one.master and entry.id not in one.ddl_followed
+        ]
+        for one in members
+    }
+    return {key: its for key, its in found.items() if its}
 
 
 def followed(members: Sequence[Snapshot]) -> set[str]:
@@ -47,8 +63,13 @@ def followed(members: Sequence[Snapshot]) -> set[str]:
     }
 
 
-def follow(connection: Connection, site: Site, group: RefreshGroup) -> bool:
-    """Make the columns of a group's snapshots what DDL has made of the master's.
+def follow(
+    connection: Connection,
+    site: Site,
+    group: RefreshGroup,
+    members: Sequence[Snapshot],
+) -> bool:
+    """Make the columns of snapshots what DDL has made of the master's.
 
     Columns that were renamed or dropped come first, because what waits in the queue can
     only be pushed afterwards, and has to be before others are added. Each step is a
@@ -56,35 +77,34 @@ def follow(connection: Connection, site: Site, group: RefreshGroup) -> bool:
 
     Parameters:
         connection: holds the lock of the group's refreshes.
+        members: of the group; others are left as they are.
 
     Returns:
         Whether there was anything to follow.
 
     Raises:
-        the errors of `snapshots.alter_columns`.
+        the errors of `snapshots.alter_columns`; their facts name the snapshot.
     """
-    members = snapshot.members(connection, group.name)
-    waiting = _read(connection, site, group, members)
-    done = []
+    there = _read(connection, site, group, members)
+    waits = waiting(there.entries, members)
     for one in members:
-        mine = [
-            entry
-            for entry in waiting.entries
-            if entry.table == one.master and entry.id not in one.ddl_followed
-        ]
-        if mine:
-            _follow(connection, site, one, waiting.tables[one.master], mine)
-            done.append(one.key)
-    if done:
+        if one.key in waits:
+            table = there.tables[one.master]
+            try:
+                _follow(connection, site, one, table, waits[one.key])
+            except SnaptideError as error:
+                error.facts.setdefault("snapshot", one.key)
+                raise
+    if waits:
         # There may be nothing to refresh, and so no other word of it for a day.
         with site.peer(group.master).transaction() as master:
-            registration.heard(master, waiting.site_id, done)
-    return bool(done)
+            registration.heard(master, there.site_id, [*waits])
+    return bool(waits)
 
 
 def _read(
     connection: Connection, site: Site, group: RefreshGroup, members: Sequence[Snapshot]
-) -> _Waiting:
+) -> _There:
     me = identity.confirm(connection, site.name)
     with site.peer(group.master).session() as master:
         them = identity.confirm(master, group.master)
@@ -94,7 +114,7 @@ def _read(
         names = {entry.table for entry in entries} & {one.master for one in members}
         tables = {name: describe(master, name) for name in names}
         master.rollback()
-    return _Waiting(
+    return _There(
         site_id=me.site_id,
         entries=[one for one in entries if one.table in tables],
         tables=tables,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, text
+from sqlalchemy import Connection, Row, Text, cast, func, select, text
 
 from deferred.queues import queue
 from sites import names
@@ -14,6 +14,7 @@ from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.site import Site
 from snapshots import catalog
+from snapshots.definitions import behind
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.merging import kept
 from snapshots.reports import AskedTable, SnapshotDescription
@@ -62,8 +63,10 @@ def describe_snapshot(site: Site, name: str) -> SnapshotDescription:
         return _describe(connection, row)
 
 
+_SHOWN = cast(func.coalesce(_snapshot.c.position, _group.c.position), Text)
+
 _ALL = (
-    select(_snapshot, _group.c.master, _group.c.synchronous)
+    select(_snapshot, _group.c.master, _group.c.synchronous, _SHOWN.label("shown"))
     .join_from(_snapshot, _group, _snapshot.c.refresh_group == _group.c.name)
     .order_by(_snapshot.c.schema, _snapshot.c.name)
 )
@@ -72,6 +75,7 @@ _ALL = (
 def _describe(connection: Connection, row: Row[Any]) -> SnapshotDescription:
     name = str(QualifiedName(row.schema, row.name))
     calls = queue.find_queue(connection, name)
+    left = behind.of(row.behind)
     return SnapshotDescription(
         name=name,
         group=row.refresh_group,
@@ -88,6 +92,9 @@ def _describe(connection: Connection, row: Row[Any]) -> SnapshotDescription:
         last_refresh=row.last_refresh,
         undelivered_calls=queue.undelivered_calls(connection, calls) if calls else 0,
         kept=kept.count(connection, name),
+        position=row.shown if row.loaded else None,
+        behind=None if left is None else str(left),
+        todo=None if left is None else left.hint,
         rows=_rows(connection, QualifiedName(row.schema, row.base_table)),
         asks=_asks(connection, row),
     )

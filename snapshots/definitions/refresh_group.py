@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Text, Update, func, select
 from deferred.batches import reconcile
 from deferred.catalog import route
 from masters.numbers import columns
+from sites.capture.position import end
 from sites.names import parse
 from sites.sessions import identity
 from sites.sessions.identity import Identity
@@ -21,10 +22,12 @@ from sites.sessions.prepared import as_json, planned_once
 from sites.sessions.site import Site, autocommit
 from sites.transfer.types import PgSnapshot
 from snapshots import catalog
-from snapshots.definitions import refresh_notes
+from snapshots.definitions import refresh_notes, rewrites
+from snapshots.definitions.behind import NOT_BEHIND, Behind
 from snapshots.definitions.errors import MixedMasters
 from snapshots.definitions.refresh_notes import Done
-from snapshots.errors import PositionMoved, RefreshRunning
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.errors import MasterChanged, PositionMoved, RefreshRunning
 
 _group = catalog.refresh_group
 
@@ -49,6 +52,10 @@ class RefreshGroup:
     has_queues: bool
     #: whether snapshots of the site are to be unregistered at masters they have left
     has_left: bool
+
+    def shown_by(self, one: Snapshot) -> str | None:
+        """The moment of the master that a snapshot of the group shows."""
+        return one.position or self.position
 
 
 def find(connection: Connection, name: str) -> RefreshGroup | None:
@@ -114,6 +121,32 @@ def drop_if_empty(connection: Connection, name: str) -> None:
     connection.execute(sa.delete(_group).where(_group.c.name == name, ~member))
 
 
+def confirm_master(
+    them: Identity, group: RefreshGroup, here: str, *, complete: bool
+) -> None:
+    """Make sure that a master is the database that the group's position belongs to.
+
+    Parameters:
+        here: its position now.
+        complete: all rows will be compared, whatever the position.
+
+    Raises:
+        MasterChanged: it is another one, or older than the position.
+    """
+    if them.site_id != group.master_id:
+        raise MasterChanged(
+            f"Site name {group.master} leads to another site now.", group=group.name
+        )
+    if group.incarnation not in (None, them.incarnation):
+        return
+    if group.position is not None and not complete and end(here) < end(group.position):
+        raise MasterChanged(
+            f"Site {group.master} is older than the state that group {group.name} "
+            "shows.",
+            group=group.name,
+        )
+
+
 def lock_at(connection: Connection, group: RefreshGroup) -> None:
     """Lock a group's row for the merge, and check that its position is unchanged.
 
@@ -158,6 +191,38 @@ def advance(
         raise PositionMoved(f"Site {group.master} was repaired during the refresh.")
 
 
+def leave_behind(
+    connection: Connection,
+    group: RefreshGroup,
+    incarnation: uuid.UUID,
+    left: Sequence[tuple[Snapshot, Behind]],
+) -> None:
+    """Note which snapshots a refresh leaves behind; each keeps the moment it shows.
+
+    Writes `snapshot`.
+
+    Parameters:
+        group: as it was before the refresh.
+        incarnation: of the master, to which the group's new position belongs. Former
+            positions mean nothing in another one, so all rows are to be compared.
+    """
+    repaired = group.incarnation not in (None, incarnation)
+    for one, why in left:
+        position = group.shown_by(one) if one.loaded else None
+        connection.execute(
+            sa.update(catalog.snapshot)
+            .where(
+                catalog.snapshot.c.schema == one.schema,
+                catalog.snapshot.c.name == one.name,
+            )
+            .values(
+                behind=asdict(why),
+                position=sa.cast(sa.literal(position), PgSnapshot()),
+                **(rewrites.UNKNOWN if repaired else {}),
+            )
+        )
+
+
 def refreshed(name: str) -> Update:
     """A statement that notes that the group was up to date just now."""
     return (
@@ -199,7 +264,7 @@ def move(
                 catalog.snapshot.c.schema == one.schema,
                 catalog.snapshot.c.name == one.name,
             )
-            .values(values)
+            .values({**values, **NOT_BEHIND})
         )
     columns.move(connection, [*seen], master)
 

@@ -64,6 +64,11 @@ class Snapshot:
     #: the DDL of the master that its columns have followed, by id
     #: (`masters.log.site_ddl`)
     ddl_followed: tuple[str, ...] = ()
+    #: why the last refresh left it behind its group (`snapshots.definitions.behind`);
+    #: None if it did not
+    behind: Mapping[str, Any] | None = None
+    #: the moment of the master that it shows, if it is not the group's
+    position: str | None = None
 
     @property
     def qualified(self) -> QualifiedName:
@@ -173,9 +178,10 @@ def refreshed(group: str, method: str) -> sa.Update:
     )
 
 
-_SELECT = select(*(catalog.snapshot.c[name] for name in Snapshot.__slots__)).order_by(
-    catalog.snapshot.c.schema, catalog.snapshot.c.name
-)
+_SELECT = select(
+    *(catalog.snapshot.c[name] for name in Snapshot.__slots__ if name != "position"),
+    sa.cast(catalog.snapshot.c.position, sa.Text).label("position"),
+).order_by(catalog.snapshot.c.schema, catalog.snapshot.c.name)
 
 
 _MEMBERS = _SELECT.where(

@@ -20,7 +20,7 @@ from snapshots import keys
 from snapshots.differences import buckets, difference, images, window
 from snapshots.differences.packed import Pair
 from snapshots.differences.stage import Stage
-from snapshots.differences.window import FAST, Member, Window
+from snapshots.differences.window import FAST, Member
 from snapshots.keys import ALWAYS_FEW, Keys
 from snapshots.reports import Cause
 from snapshots.side import FEW, Side, Sides
@@ -74,14 +74,14 @@ class Compared:
         return bool(self.difference.num_rows)
 
 
-def small_window(sides: Sides, seen: Window, member: Member) -> Keys | None:
+def small_window(sides: Sides, member: Member) -> Keys | None:
     """The keys of a window that this process can hold; None if there are too many."""
     master, table = sides.master, member.snapshot.master
     names = member.snapshot.key_names
     if member.method == FAST:
-        assert seen.since is not None
+        assert member.since is not None
         queries = [
-            (master, window.changed_keys(member, seen.since, present_apart=True)),
+            (master, window.changed_keys(member, member.since, present_apart=True)),
             *((sides.site, query) for query in window.leaving_keys(member)),
         ]
         found = keys.none(names)

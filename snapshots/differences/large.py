@@ -20,7 +20,7 @@ from snapshots import keys
 from snapshots.differences import buckets, comparison, difference, images, stage, window
 from snapshots.differences.comparison import Compared, Small
 from snapshots.differences.stage import Stage
-from snapshots.differences.window import FAST, Member, Window
+from snapshots.differences.window import FAST, Member
 from snapshots.keys import Keys
 from snapshots.side import Side, Sides
 
@@ -41,12 +41,12 @@ class Prepared:
     count: int
 
 
-def prepare(site: Site, master: Connection, seen: Window, member: Member) -> Prepared:
+def prepare(site: Site, master: Connection, member: Member) -> Prepared:
     """Bring the window's keys to the site; commits there."""
     if member.method != FAST:
         return Prepared(member=member, keys=None, count=0)
-    assert seen.since is not None
-    changed = window.changed_keys(member, seen.since)
+    assert member.since is not None
+    changed = window.changed_keys(member, member.since)
     with site.transaction() as connection:
         keys = stage.create_keys(connection, member)
         names = member.snapshot.key_names
@@ -55,7 +55,7 @@ def prepare(site: Site, master: Connection, seen: Window, member: Member) -> Pre
     return Prepared(member=member, keys=keys, count=count)
 
 
-def compare(sides: Sides, seen: Window, ready: Prepared, mine: Keys) -> Compared:
+def compare(sides: Sides, ready: Prepared, mine: Keys) -> Compared:
     """Have executors compare a snapshot with its defining query, and stage the result.
 
     Parameters:
@@ -66,7 +66,7 @@ def compare(sides: Sides, seen: Window, ready: Prepared, mine: Keys) -> Compared
     """
     if ready.keys is None:
         return _complete(sides, ready.member)
-    queries = _window_queries(seen, ready, mine)
+    queries = _window_queries(ready, mine)
     return Compared(
         member=ready.member,
         difference=_staged(sides, ready.member, queries, twice=bool(mine.num_rows)),
@@ -115,13 +115,13 @@ def _staged(sides: Sides, member: Member, queries: _Queries, *, twice: bool) -> 
     )
 
 
-def _window_queries(seen: Window, ready: Prepared, mine: Keys) -> _Queries:
+def _window_queries(ready: Prepared, mine: Keys) -> _Queries:
     member = ready.member
-    assert seen.since is not None
+    assert member.since is not None
     assert ready.keys is not None
     parts = min(ready.count // PART + 1, MOST_PARTS)
     theirs = [
-        images.of_changed(member, seen.since, part=(n, parts)) for n in range(parts)
+        images.of_changed(member, member.since, part=(n, parts)) for n in range(parts)
     ]
     theirs += [images.of_keys(member, some) for some in keys.chunks(mine)]
     here = [select(*ready.keys.c), window.site_keys(member.snapshot)]

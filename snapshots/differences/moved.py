@@ -3,8 +3,9 @@
 A snapshot log says which rows of such a table changed. Most of these changes do not
 matter: if the columns that conditions look at are the same at the site as at the master
 now, and no user of the site has touched the row, they are as they were at the group's
-position. Where the site has no such snapshot, or where a trigger of its users may have
-given the row other values, every change counts.
+position. Where the site has no such snapshot, where it shows another moment than the
+one that asks, or where a trigger of its users may have given the row other values,
+every change counts.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class _Finder:
     sides: Sides
     seen: Window
     trust_site: bool
-    #: what has been found already, by table: several members may ask one
-    found: dict[QualifiedName, Keys | None] = field(default_factory=dict)
+    #: what has been found already, by table and moment: several members may ask one
+    found: dict[tuple[QualifiedName, str], Keys | None] = field(default_factory=dict)
 
     def member(self, member: Member) -> Member:
         if member.method != FAST or not member.parents:
@@ -65,10 +66,11 @@ class _Finder:
 
     def changed(self, one: Subquery, member: Member) -> Keys | None:
         """Keys of the rows that may be another answer to a subquery than before."""
-        parent = member.parents[one.table]
-        if one.table not in self.found:
-            self.found[one.table] = self._moved(parent)
-        changed = self.found[one.table]
+        parent, since = member.parents[one.table], member.since
+        assert since is not None
+        if (one.table, since) not in self.found:
+            self.found[one.table, since] = self._moved(parent, since)
+        changed = self.found[one.table, since]
         for inner in one.subqueries:
             above = self.changed(inner, member)
             if changed is None or above is None:
@@ -84,19 +86,18 @@ class _Finder:
         names = parent.key_names
         return keys.read(self.sides.master, query, names, lambda: CHUNK)
 
-    def _moved(self, parent: Parent) -> Keys | None:
+    def _moved(self, parent: Parent, since: str) -> Keys | None:
         """Keys of the rows in a table's log whose change may matter."""
-        assert self.seen.since is not None
-        logged = self._read(parents.logged(parent, self.seen.since), parent)
-        here = self._member_of(parent) if self.trust_site else None
+        logged = self._read(parents.logged(parent, since), parent)
+        here = self._member_of(parent, since) if self.trust_site else None
         if not logged or here is None:
             return logged
         return _without(logged, self._unmoved(parent, here, logged))
 
-    def _member_of(self, parent: Parent) -> Member | None:
+    def _member_of(self, parent: Parent, since: str) -> Member | None:
         """The snapshot that has the columns of a table that conditions look at."""
         for one in self.seen.members:
-            same = one.snapshot.master == parent.table.qualified
+            same = one.snapshot.master == parent.table.qualified and one.since == since
             known = self._uses(parent) <= {*one.snapshot.columns}
             if same and known and one.method != LOAD and self._holds_values(one):
                 return one

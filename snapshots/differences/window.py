@@ -32,13 +32,18 @@ from sites.sessions import identity
 from sites.sessions.identity import Identity
 from sites.tables.table import Table, describe
 from sites.transfer.types import NativeType
-from snapshots.definitions import fitting, functions, parents, rewrites
+from snapshots.definitions import (
+    fitting,
+    functions,
+    parents,
+    refresh_group,
+    rewrites,
+)
 from snapshots.definitions.parents import Parent
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot, carried, key_types
 from snapshots.errors import (
     ColumnGone,
-    MasterChanged,
     NoSnapshotLog,
     RowsHidden,
     SnapshotLogTooYoung,
@@ -72,6 +77,8 @@ class Member:
     functions: functions.Definitions
     #: load, fast or complete
     method: str
+    #: the moment of the master that the site shows; None before there is one
+    since: str | None
     #: the tables that hold the master's rows now, by oid
     parts: Mapping[int, Leaf]
     #: for a fast refresh: what the condition looks for, and keys of rows there that
@@ -136,6 +143,7 @@ class Window:
     """A moment of the master, and the stretch of its logs that leads there."""
 
     position: str
+    #: what the group shows; a snapshot that was left behind shows a moment of its own
     since: str | None
     master: Identity
     marker: Marker
@@ -179,36 +187,30 @@ def read(
     )
     here = row.position
     complete = all(methods.get(s.key) == "c" for s in snapshots)
-    _confirm(them, group, here, complete=complete)
+    refresh_group.confirm_master(them, group, here, complete=complete)
     if group.incarnation not in (None, them.incarnation):
         # The master was restored and repaired: positions from before mean nothing.
         known = ()
-    versions = group_schema.of(row.versions)
-    logs = catalog.logs_since(master, parents.tables(snapshots), group.position)
-    seen = parents.read(master, snapshots, logs)
-    members = [
-        _member(
-            master,
-            site,
-            group,
-            s,
-            methods.get(s.key, "?"),
-            s.key in known,
-            versions.get(s.master),
-            logs.get(s.master),
-            {name: seen[name] for name in parents.asked(s)},
-            functions.of(s, row.functions),
-        )
-        for s in snapshots
-    ]
+    members: dict[str, Member] = {}
+    unrecorded: dict[QualifiedName, None] = {}
+    # Most often there is one such moment: that of the group.
+    for since in dict.fromkeys(map(group.shown_by, snapshots)):
+        some = [s for s in snapshots if group.shown_by(s) == since]
+        logs = catalog.logs_since(master, parents.tables(some), since)
+        unrecorded |= dict.fromkeys(n for n, log in logs.items() if not log.whole)
+        seen = parents.read(master, some, logs)
+        for s in some:
+            members[s.key] = _member(
+                master, site, group, s, since, methods, known, row, logs, seen
+            )
     return Window(
         position=here,
         since=group.position,
         master=them,
         marker=marker.seen(row.marker),
         lost=row.lost,
-        members=tuple(members),
-        unrecorded=tuple(name for name, log in logs.items() if not log.whole),
+        members=tuple(members[s.key] for s in snapshots),
+        unrecorded=tuple(unrecorded),
     )
 
 
@@ -270,49 +272,41 @@ def site_keys(snapshot: Snapshot) -> Select[Any]:
     return select(*(view.c[name] for name in snapshot.key_names)).distinct()
 
 
-def _confirm(them: Identity, group: RefreshGroup, here: str, *, complete: bool) -> None:
-    if them.site_id != group.master_id:
-        raise MasterChanged(
-            f"Site name {group.master} leads to another site now.", group=group.name
-        )
-    if group.incarnation not in (None, them.incarnation):
-        return
-    if (
-        group.position is not None
-        and not complete
-        and position.end(here) < position.end(group.position)
-    ):
-        raise MasterChanged(
-            f"Site {group.master} is older than the state that group {group.name} "
-            "shows.",
-            group=group.name,
-        )
-
-
 def _member(
     master: Connection,
     site: Connection,
     group: RefreshGroup,
     snapshot: Snapshot,
-    method: str,
-    registered: bool,
-    schema_version: SchemaVersion | None,
-    log: Row[Any] | None,
-    seen: Mapping[QualifiedName, Parent],
-    called: functions.Definitions,
+    since: str | None,
+    methods: Mapping[str, str],
+    known: Collection[str],
+    row: Row[Any],
+    every_log: Mapping[QualifiedName, Row[Any]],
+    every: Mapping[QualifiedName, Parent],
 ) -> Member:
+    """Fit a snapshot to its master table.
+
+    Parameters:
+        since: the moment that it shows; `every_log` is looked at from there on.
+        row: what the master says of itself.
+        every: the tables that conditions ask.
+    """
+    log = every_log.get(snapshot.master)
+    seen = {name: every[name] for name in parents.asked(snapshot)}
     logs = {snapshot.master: log} | {
         name: parents.log_for(snapshot, one) for name, one in seen.items()
     }
+    version = group_schema.of(row.versions).get(snapshot.master)
+    method = methods.get(snapshot.key, "?").lower()
     table, base = describe(master, snapshot.master), describe(site, snapshot.base)
     for one in (table, base):
         _refuse_altered(one, snapshot)
     rewrites.refuse_displaced(snapshot, base)
-    fitting.refuse_other_version(snapshot, table, base, group.master, schema_version)
+    fitting.refuse_other_version(snapshot, table, base, group.master, version)
     fitting.refuse_lossy(snapshot, table, base)
     rewrites.refuse_generated_otherwise(snapshot, table, base)
     parts = ranges.leaves(master, snapshot.master)
-    kept = registered and set(snapshot.master_parts or ()) <= parts.keys()
+    kept = snapshot.key in known and set(snapshot.master_parts or ()) <= parts.keys()
     if not all(log is None or log.whole for log in logs.values()):
         # As long as statements on a part are not recorded, rows may change unseen.
         parts = {oid: replace(leaf, file=0) for oid, leaf in parts.items()}
@@ -321,11 +315,12 @@ def _member(
         base=base,
         master=table,
         log_table=None if log is None else log.log_table,
-        method=_method(master, group, snapshot, method.lower(), logs, kept),
+        method=_method(master, since, snapshot, method, logs, kept),
+        since=since,
         parents=seen,
-        functions=called,
+        functions=functions.of(snapshot, row.functions),
         parts=parts,
-        schema_version=schema_version,
+        schema_version=version,
     )
     if member.method == FAST and _is_rewritten(member):
         return replace(member, method=COMPLETE)
@@ -360,13 +355,13 @@ def _refuse_altered(table: Table, snapshot: Snapshot) -> None:
 
 def _method(
     master: Connection,
-    group: RefreshGroup,
+    since: str | None,
     snapshot: Snapshot,
     asked: str,
     logs: Mapping[QualifiedName, Row[Any] | None],
     kept: bool,
 ) -> str:
-    if not snapshot.loaded or group.position is None:
+    if not snapshot.loaded or since is None:
         return LOAD
     if asked == "c":
         return COMPLETE
@@ -386,7 +381,7 @@ def _method(
                     snapshot=snapshot.key,
                 )
             return COMPLETE
-        if _truncated(master, log.log_table, group.position):
+        if _truncated(master, log.log_table, since):
             return COMPLETE
     return FAST
 

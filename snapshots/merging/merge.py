@@ -24,7 +24,14 @@ from sites.transfer.types import PgSnapshot
 from sites.writing import unique_values
 from sites.writing.triggered import users_search_path
 from snapshots import catalog
-from snapshots.definitions import frozen, functions, parents, refresh_group, rewrites
+from snapshots.definitions import (
+    behind,
+    frozen,
+    functions,
+    parents,
+    refresh_group,
+    rewrites,
+)
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.refresh_notes import Done
@@ -217,9 +224,9 @@ def settle(
 ) -> None:
     """Note the moment that the group shows now, and how far it covers the queues.
 
-    Rows that the site refused become the group's last error: only people can
-    settle that. Whether the site has agreed with a restored master meanwhile is asked
-    last, with the group's row.
+    Rows that the site refused become the group's last error, as snapshots that stay
+    behind do: only people can settle that. Whether the site has agreed with a restored
+    master meanwhile is asked last, with the group's row.
 
     Parameters:
         queues: by snapshot.
@@ -244,8 +251,12 @@ def settle(
         group,
         window.position,
         window.master.incarnation,
-        replace(done, error=_refusals(merged)),
+        replace(done, error=_together(done.error, _refusals(merged))),
     )
+
+
+def _together(*said: str | None) -> str | None:
+    return ". ".join(filter(None, said)) or None
 
 
 def _refusals(merged: Mapping[str, Merged]) -> str | None:
@@ -309,6 +320,7 @@ def _note(connection: Connection, member: Member, method: str) -> None:
         )
         .values(
             loaded=True,
+            **behind.NOT_BEHIND,
             **rewrites.seen(member.snapshot, member.states, member.files),
             parents={
                 **parents.facts(member.snapshot, member.parents),

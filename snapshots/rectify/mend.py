@@ -102,7 +102,9 @@ def _refresh(site: Site, group: str, *, allow_mass_delete: bool) -> None:
     """
     for attempt in _patiently(RefreshRunning, PushRunning):
         with attempt:
-            pushed = refresh(site, group, allow_mass_delete=allow_mass_delete).pushed
+            pushed = refresh(
+                site, group, allow_mass_delete=allow_mass_delete, strict=True
+            ).pushed
             another = pushed is not None and pushed.another_pusher
             if another and _is_outstanding(site, group):
                 raise PushRunning(f"Another push of site {site.name} is running.")

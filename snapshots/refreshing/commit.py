@@ -16,6 +16,7 @@ from deferred.parked import withdrawn
 from deferred.queues.queue import Queue, list_queues
 from sites import faults, traces
 from sites.sessions import outdated
+from snapshots.definitions import behind, refresh_group
 from snapshots.definitions.definition import Definition, define
 from snapshots.definitions.errors import ChangeWithdrawn
 from snapshots.definitions.policy import Leaving
@@ -77,6 +78,9 @@ def _commit(
             queues = _queues(connection)  # those of the new snapshots are made now
         done = _done(task, methods, merged, loaded)
         merge.settle(connection, task.group, seen, methods, merged, queues, done)
+        refresh_group.leave_behind(
+            connection, task.group, seen.master.incarnation, task.left
+        )
         faults.point("refresh.before_merge_commit")
     return merged
 
@@ -98,6 +102,7 @@ def _done(
         updated=sum(one.updated for one in merged.values()),
         deleted=sum(one.deleted for one in merged.values()),
         held=held,
+        error=behind.summary(task.left),
     )
 
 

@@ -105,12 +105,16 @@ def _noted(site: Connection, task: Task, at: Marker) -> bool:
 
 
 def _is_settled(task: Task, known: Collection[str]) -> bool:
-    """Whether the group is loaded and without error, and may be refreshed fast."""
+    """Whether the group is loaded and without error, and may be refreshed fast.
+
+    Not if one stays behind: whether it can be refreshed again has to be looked at.
+    """
     return (
         task.group.position is not None
         and task.group.last_error is None
         and "c" not in task.methods.values()
-        and all(m.loaded and m.key in known for m in task.members)
+        and not task.left
+        and all(m.loaded and m.behind is None and m.key in known for m in task.members)
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Unpack
 
 from sqlalchemy import Connection
@@ -21,19 +22,18 @@ from sites.errors import SnaptideError
 from sites.progress import Progress
 from sites.sessions.site import Site, autocommit
 from snapshots.creating import follow_ddl
-from snapshots.creating.follow_ddl import DdlWaits
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.errors import (
-    ColumnGone,
     DifferentGroups,
     PositionMoved,
     StageLost,
     UsersInTheWay,
 )
-from snapshots.refreshing import conditions, refresh_once, task
-from snapshots.reports import RefreshReport
+from snapshots.refreshing import possible, task
+from snapshots.refreshing.task import Task
+from snapshots.reports import LeftBehind, RefreshReport
 from snapshots.steps import ASK, PUSH, Steps
 
 #: Turns before a refresh gives up, if another one keeps coming in between.
@@ -52,8 +52,11 @@ def refresh(
 ) -> RefreshReport:
     """Refresh a group of snapshots (Oracle: DBMS_SNAPSHOT.REFRESH, DBMS_REFRESH).
 
-    All snapshots of the group come to one moment of the master; if anything
-    fails, none is changed.
+    All snapshots of the group come to one moment of the master. One that cannot be
+    refreshed is left behind at the moment that it shows, with the snapshots that
+    depend on it or that it depends on: by foreign keys, or because a condition asks
+    for its rows. The report names them, with the reason, and so does the catalog until
+    they come along again. If `strict`, or if anything else fails, none is changed.
 
     Parameters:
         what: a refresh group, or snapshots of one group, as a list or separated
@@ -68,9 +71,13 @@ def refresh(
         RefreshRunning, ErrorsAtMaster, MassDelete: not now, or only with an option.
         UsersInTheWay: users of the site hold locks on tables, attempt after attempt.
         CannotMerge: the site refuses the rows.
-        TargetColumnsMoved: changes wait that were made for other columns.
         NoSnapshotLog, SnapshotLogTooYoung: a fast refresh (`f`) is not possible.
+        ColumnGone, ColumnChanged, RowsHidden, UnknownTable: a master table does not
+            fit its snapshot any more. These and the next four are raised if `strict`,
+            or if no other snapshot of the group can be refreshed.
+        MasterBehind, PartUnrecorded: DDL is missing at the master, or triggers are.
         ConditionBroken: what a condition names was renamed or dropped at the master.
+        TargetColumnsMoved: changes wait that were made for other columns.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
             of the two databases is away, or was restored or replaced.
         OlderSchema, NewerSchema: another version of Snaptide made the schema of a side.
@@ -119,13 +126,13 @@ def _refresh(
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random(max=PAUSE),
         ):
-            with attempt, _following_ddl(connection, site, group):
-                steps.begin(ASK)
-                given = task.read(connection, site, group.name, named, chosen, steps)
-                if not chosen.refresh_after_errors:
-                    task.refuse_errors(given)
-                with conditions.explained(given):
-                    position, reports = refresh_once.refresh_once(given, progress)
+            with attempt:
+                read = partial(
+                    _read, connection, site, group.name, named, chosen, steps
+                )
+                done, position, reports = possible.refresh_possible(
+                    read, partial(_follow, connection), progress
+                )
     return RefreshReport(
         site=site.name,
         group=group.name,
@@ -133,6 +140,17 @@ def _refresh(
         position=position,
         seconds=time.monotonic() - started,
         pushed=pushed,
+        behind=tuple(
+            LeftBehind(
+                name=one.key,
+                code=why.code,
+                why=why.why,
+                hint=why.hint,
+                depends_on=why.depends_on,
+                position=done.group.shown_by(one) if one.loaded else None,
+            )
+            for one, why in done.left
+        ),
     )
 
 
@@ -142,32 +160,38 @@ def _push(site: Site, group: RefreshGroup) -> PushReport:
         return deferred.push(site, group.master)
     except _MOVED:
         with refresh_group.exclusively(site, group.name) as connection:
-            if not follow_ddl.follow(connection, site, group):
+            members = snapshot.members(connection, group.name)
+            if not follow_ddl.follow(connection, site, group, members):
                 raise
     return deferred.push(site, group.master)
 
 
-@contextmanager
-def _following_ddl(
-    connection: Connection, site: Site, group: RefreshGroup
-) -> Iterator[None]:
-    """Follow DDL of the master if the block finds some.
+#: Refusals of columns that the master has renamed or dropped.
+_MOVED = (TargetColumnsMoved, UnknownColumn)
+
+
+def _follow(connection: Connection, task: Task) -> None:
+    follow_ddl.follow(connection, task.site, task.group, task.members)
+
+
+def _read(
+    connection: Connection,
+    site: Site,
+    group: str,
+    named: list[str],
+    chosen: RefreshOptions,
+    steps: Steps,
+) -> Task:
+    """Read what a turn begins with.
 
     Raises:
-        PositionMoved: the columns are others now, and the block begins again.
+        ErrorsAtMaster: only with an option.
     """
-    try:
-        yield
-    except (DdlWaits, *_MOVED) as moved:
-        if not follow_ddl.follow(connection, site, group) and (
-            not isinstance(moved, DdlWaits)
-        ):
-            raise
-        raise PositionMoved("The columns follow DDL of the master.") from None
-
-
-#: Refusals of columns that the master has renamed or dropped.
-_MOVED = (TargetColumnsMoved, UnknownColumn, ColumnGone)
+    steps.begin(ASK)
+    given = task.read(connection, site, group, named, chosen, steps)
+    if not chosen.refresh_after_errors:
+        task.refuse_errors(given)
+    return given
 
 
 @contextmanager

@@ -77,8 +77,8 @@ def refresh_once(
         )
         if task.group.numbered:
             contact.keep_supplied(site, master, pair)
-        if row.site_ddl:
-            raise DdlWaits("The master's tables were changed for sites to follow.")
+        if follow_ddl.waiting(site_ddl.of(row.site_ddl), task.members):
+            raise DdlWaits
         registered = enrolment.kept(registration.known(row.registered), task.members)
         enrolment.register_new(master, task, registered)
         faults.point("refresh.after_register")
@@ -189,7 +189,7 @@ def _read_and_compare(
     site, master = sides.site.at, sides.master.at
     known = [m for m in seen.members if m.method != LOAD]
     task.steps.begin(COMPARE)
-    ready = [_ready(sides, seen, member) for member in known]
+    ready = [_ready(sides, member) for member in known]
     site.commit()
     # Only now does the site's own moment begin.
     here = _hold_own_moment(site, known)
@@ -211,7 +211,7 @@ def _tell_master(task: Task, seen: Window) -> None:
 
     Notes that it made after the moment that is shown stay in any case.
     """
-    shown = seen.lost and _shows_all_answers(task)
+    shown = seen.lost and not task.left and _shows_all_answers(task)
     with task.master.transaction() as connection:
         keys = [m.key for m in task.members]
         registration.advance(connection, task.who.site_id, keys, seen.position)
@@ -263,11 +263,11 @@ def _meet(task: Task, pair: Pair, seen: Window) -> None:
         contacts.meet(site, master, replace(pair, master=seen.master))
 
 
-def _ready(sides: Sides, seen: Window, member: Member) -> Keys | large.Prepared:
+def _ready(sides: Sides, member: Member) -> Keys | large.Prepared:
     """The keys of the window, needed before the site's own moment begins."""
-    found = comparison.small_window(sides, seen, member)
+    found = comparison.small_window(sides, member)
     if found is None:
-        return large.prepare(sides.site.site, sides.master.at, seen, member)
+        return large.prepare(sides.site.site, sides.master.at, member)
     return found
 
 
@@ -286,7 +286,7 @@ def _compare(
     ]
     compared = comparison.compare(sides, small)
     return [
-        large.compare(sides, seen, changed, keys)
+        large.compare(sides, changed, keys)
         if isinstance(changed, large.Prepared)
         else next(compared)
         for changed, keys in zip(ready, mine, strict=True)

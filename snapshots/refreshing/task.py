@@ -17,6 +17,7 @@ from sites.sessions.peers import Look
 from sites.sessions.site import Site
 from sites.words import counted
 from snapshots.definitions import parents, refresh_group, snapshot
+from snapshots.definitions.behind import Behind
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
@@ -38,6 +39,9 @@ class Task:
     options: RefreshOptions
     #: how long it has taken so far
     steps: Steps
+    #: snapshots of the group that are left behind (`snapshots.refreshing.possible`);
+    #: they are not among the members
+    left: tuple[tuple[Snapshot, Behind], ...] = ()
 
     @property
     def who(self) -> Identity:

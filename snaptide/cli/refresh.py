@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,8 +46,11 @@ def refresh(
     If a worker of the site is running, it does the refresh, because it has Spark ready;
     Ctrl-C then ends only the waiting.
 
-    Ends with 3 if the push before it parked transactions, if changes of rows that left
-    were withdrawn, or if the site refuses rows.
+    A snapshot that cannot be refreshed stays at the moment that it shows, with those
+    that depend on it; the others come to one new moment (--strict: all or none).
+
+    Ends with 3 if snapshots stay behind, if the push before it parked transactions, if
+    changes of rows that left were withdrawn, or if the site refuses rows.
 
     Example: snaptide refresh jfk flights --method cf
     """
@@ -58,6 +62,7 @@ def refresh(
     parked = report.pushed is not None and report.pushed.errors
     end_if(
         attention=parked
+        or report.behind
         or any(one.refused or one.withdrawn for one in report.snapshots)
     )
 
@@ -87,4 +92,14 @@ def _shown(report: RefreshReport) -> Group:
         for one in report.snapshots
         for why, count in one.refused.items()
     ]
-    return Group(table(COLUMNS, rows), "", *lines)
+    return Group(table(COLUMNS, rows), "", *lines, *_behind(report))
+
+
+def _behind(report: RefreshReport) -> Iterator[str]:
+    """Say which snapshots stay behind, why, and what to do."""
+    for one in report.behind:
+        if one.depends_on is not None:
+            yield f"{one.name} stays behind with {one.depends_on}."
+        else:
+            yield f"{one.name} stays behind: {one.code} {one.why}"
+            yield f"  hint: {one.hint}"

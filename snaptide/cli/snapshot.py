@@ -137,6 +137,7 @@ def list_(
     Example: snaptide snapshot list jfk
     """
     listed = snapshots.list_snapshots(site, group=group)
+    behind = any(one.behind for one in listed)
     rows = [
         (
             one.name,
@@ -147,6 +148,7 @@ def list_(
             one.synchronous,
             one.last_refresh,
             one.undelivered_calls,
+            *([one.behind or ""] if behind else []),
         )
         for one in listed
     ]
@@ -159,6 +161,7 @@ def list_(
         "synchronous",
         "refreshed",
         "queued",
+        *(["stays behind"] if behind else []),
     ]
     show(program, listed, lambda: table(columns, rows))
 

@@ -1,0 +1,154 @@
+"""Refreshes what can be refreshed of a group, and leaves the rest of it behind.
+
+If a failure belongs to one snapshot, the turn begins again without it, and without all
+that must show the same moment: snapshots with a foreign key between them, or with a
+condition that asks for the rows of the other. A parent that went on alone would lose
+rows that a child refers to, and a child that went on alone could not refer to new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from deferred.errors import TargetColumnsMoved
+from masters.errors import PartUnrecorded
+from sites.errors import SnaptideError, StillNeeded, UnknownTable
+from sites.names import QualifiedName
+from sites.progress import Progress
+from sites.tables.table import describe
+from snapshots.creating.follow_ddl import DdlWaits
+from snapshots.definitions import parents
+from snapshots.definitions.behind import Behind
+from snapshots.definitions.errors import (
+    CallsUseColumn,
+    SnapshotRefused,
+    UndeliveredCalls,
+)
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.errors import (
+    ColumnChanged,
+    ColumnGone,
+    ConditionBroken,
+    MasterBehind,
+    RowsHidden,
+)
+from snapshots.refreshing import conditions, refresh_once
+from snapshots.refreshing.task import Task
+from snapshots.reports import SnapshotReport
+
+#: Failures that belong to the snapshot or table that they name. Others are about the
+#: call or both databases, or ask people first (`MassDelete`), and stop the whole group.
+_OF_ONE = (
+    CallsUseColumn,
+    ColumnChanged,
+    ColumnGone,
+    ConditionBroken,
+    MasterBehind,
+    PartUnrecorded,
+    RowsHidden,
+    SnapshotRefused,
+    StillNeeded,
+    TargetColumnsMoved,
+    UndeliveredCalls,
+    UnknownTable,
+)
+
+
+def refresh_possible(
+    read: Callable[[], Task],
+    follow: Callable[[Task], object],
+    progress: Progress | None,
+) -> tuple[Task, str, tuple[SnapshotReport, ...]]:
+    """Refresh a group once; commits at the site, then at the master.
+
+    Parameters:
+        read: reads the input. Each turn needs it anew, because the two databases may
+            have met in the one before.
+        follow: has the snapshots follow DDL that the master has for its sites.
+
+    Returns:
+        What was refreshed and left behind, the position that the group shows now, and
+        a report on each snapshot that shows it.
+
+    Raises:
+        the error of a snapshot, if the refresh is strict or no other one can go on.
+    """
+    left: dict[str, Behind] = {}
+    while True:
+        task = _without(read(), left)
+        try:
+            try:
+                with conditions.explained(task):
+                    return task, *refresh_once.refresh_once(task, progress)
+            except DdlWaits:
+                follow(task)
+        except _OF_ONE as error:
+            more = {} if task.options.strict else _concerned(task, error)
+            # Nothing of the group, or nothing else.
+            if len(more) in (0, len(task.members)):
+                raise
+            left |= more
+
+
+def _without(task: Task, left: Mapping[str, Behind]) -> Task:
+    """The same refresh, which leaves these snapshots behind."""
+    every = {one.key: one for one in task.members}
+    return replace(
+        task,
+        members=tuple(one for one in task.members if one.key not in left),
+        left=tuple((every[name], why) for name, why in left.items() if name in every),
+    )
+
+
+def _concerned(task: Task, error: SnaptideError) -> dict[str, Behind]:
+    """The snapshots that a failure concerns, and then those that depend on them."""
+    left = {
+        one.key: Behind(code=error.code, why=error.message, hint=_hint(error))
+        for one in task.members
+        if _concerns(error, one)
+    }
+    links = _links(task) if left else set()
+    waiting = [*left]
+    for name in waiting:
+        for other in sorted(two for one, two in links if one == name):
+            if other not in left:
+                first = left[name].depends_on or name
+                left[other] = replace(left[name], depends_on=first)
+                waiting.append(other)
+    return left
+
+
+def _concerns(error: SnaptideError, one: Snapshot) -> bool:
+    tables = {str(one.master), str(one.base), *map(str, parents.asked(one))}
+    facts = error.facts
+    return facts.get("snapshot") == one.key or facts.get("table") in tables
+
+
+def _hint(error: SnaptideError) -> str:
+    if isinstance(error, UnknownTable):
+        return "Create the table again, or drop the snapshot that needs it."
+    return error.hint
+
+
+def _links(task: Task) -> set[tuple[str, str]]:
+    """Pairs of snapshots that have to show the same moment, each in both directions."""
+    found = set()
+    with task.site.transaction() as site, task.master.transaction() as master:
+        for one in task.members:
+            here, there = _referred(site, one.base), _referred(master, one.master)
+            there |= {*parents.asked(one)}
+            for other in task.members:
+                if other.base in here or other.master in there:
+                    found |= {(one.key, other.key), (other.key, one.key)}
+    return found
+
+
+def _referred(connection: Connection, table: QualifiedName) -> set[QualifiedName]:
+    """The tables that the foreign keys of a table refer to."""
+    try:
+        return {key.parent for key in describe(connection, table).foreign_keys}
+    except UnknownTable:
+        return set()
