@@ -59,6 +59,23 @@ def refresh(site: str, group: str, request: str | None = None, **options: Any) -
                 "seconds": report.seconds,
             },
         )
+        _tell_behind(report)
+
+
+def _tell_behind(report: RefreshReport) -> None:
+    """Warn of each snapshot that a refresh left behind."""
+    for one in report.behind:
+        if one.depends_on is not None:
+            why = f"it depends on {one.depends_on}."
+        else:
+            why = f"{one.code} {one.why} Hint: {one.hint}"
+        log.warning(
+            "refresh %s %s: %s stays behind: %s",
+            report.site,
+            report.group,
+            one.name,
+            " ".join(why.split()),
+        )
 
 
 def _refresh(
@@ -142,7 +159,7 @@ def _judge(home: Site, report: CheckReport) -> None:
 
 
 def _counts(report: RefreshReport) -> dict[str, int]:
-    """How many rows a refresh wrote, and how many it left alone, by what it did."""
+    """How many rows a refresh wrote and left alone, and snapshots it left behind."""
     each = report.snapshots
     return {
         "inserted": sum(one.inserted for one in each),
@@ -153,6 +170,7 @@ def _counts(report: RefreshReport) -> dict[str, int]:
         "withdrawn": sum(one.withdrawn for one in each),
         "held_back": sum(one.held_back for one in each),
         "refused": sum(sum(one.refused.values()) for one in each),
+        "behind": len(report.behind),
     }
 
 
@@ -169,4 +187,6 @@ def _in_words(counts: Mapping[str, int], seconds: float) -> str:
     parts += [
         f"{counts[what]:,} {words}" for what, words in said.items() if counts[what]
     ]
+    if behind := counts["behind"]:
+        parts.append(f"{counted(behind, 'snapshot')} left behind")
     return f"{', '.join(parts)} in {seconds:.1f} s."

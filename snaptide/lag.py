@@ -26,7 +26,10 @@ MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """Changes of the master that a refresh group does not show."""
+    """Changes of the master that a refresh group does not show.
+
+    For a snapshot that stays behind, those since the moment that it shows count.
+    """
 
     #: log rows of the master tables, also for rows that no snapshot of the group shows
     rows: int
@@ -55,23 +58,39 @@ def lag_of(connection: Connection, site: Site, group: Any) -> Lag | None:
     if group.seen is None:
         return None
     snapshot = catalog.snapshot.c
-    tables = connection.execute(
-        select(snapshot.master_schema, snapshot.master_table)
-        .where(snapshot.refresh_group == group.name)
-        .distinct()
-    ).all()
+    own = sa.cast(snapshot.position, sa.Text)
+    members = connection.execute(
+        select(
+            snapshot.master_schema,
+            snapshot.master_table,
+            func.coalesce(own, group.seen),
+        ).where(snapshot.refresh_group == group.name)
+    )
+    tables: dict[tuple[str, str], str] = {}
+    for schema, name, seen in members:
+        before = tables.get((schema, name), seen)
+        tables[schema, name] = min(before, seen, key=position.end)
     try:
         with asking(site.peer(group.master)) as home:
             identity.read(home, partner=True)
-            return _lag_at(home, [tuple(row) for row in tables], group.seen)
+            return _lag_at(home, tables)
     except SnaptideError:
         return None
 
 
-def _lag_at(home: Connection, tables: list[tuple[str, str]], seen: str) -> Lag | None:
-    named = sa.tuple_(snapshot_log.c.table_schema, snapshot_log.c.table_name)
-    logs = home.scalars(select(snapshot_log.c.log_table).where(named.in_(tables)))
-    behind = [_rows_behind(log, seen) for log in logs]
+def _lag_at(home: Connection, tables: Mapping[tuple[str, str], str]) -> Lag | None:
+    """How many log rows tables have since the positions that are given with them."""
+    log = snapshot_log.c
+    named = sa.tuple_(log.table_schema, log.table_name)
+    logs = home.execute(
+        select(log.table_schema, log.table_name, log.log_table).where(
+            named.in_([*tables])
+        )
+    )
+    behind = [
+        _rows_behind(log_table, tables[schema, name])
+        for schema, name, log_table in logs
+    ]
     if not behind:
         return None
     rows = sa.union_all(*behind).limit(MOST).subquery()

@@ -67,6 +67,7 @@ class Reading:
     unexplained: int
     backlog: Sequence[Backlog]
     refresh_groups: Sequence[Row]
+    left_behind: Sequence[Row]
     step_times: Sequence[Row]
     parked: Sequence[Row]
     readers: Sequence[Row]
@@ -173,6 +174,19 @@ def _of_groups() -> sa.Select[Any]:
     ).order_by(at.name)
 
 
+def _of_behind() -> sa.Select[Any]:
+    """The snapshots that the last refresh of their group left behind."""
+    at = snapshot.c
+    return (
+        select(
+            *(at.schema, at.name, at.refresh_group, at.behind),
+            at.last_refresh.label("refreshed_at"),
+        )
+        .where(at.behind.is_not(None))
+        .order_by(at.schema, at.name)
+    )
+
+
 def _of_parked() -> sa.Select[Any]:
     at = error_transaction.c
     oldest = func.min(at.parked_at).label("oldest")
@@ -201,6 +215,7 @@ _OF_ACTIVITY = ("kind", "subject", "done", "total", "unit", "started_at", "rate"
 _LISTS = {
     "backlog": _of_backlog(),
     "refresh_groups": _of_groups(),
+    "left_behind": _of_behind(),
     "step_times": select(refresh_step).order_by(refresh_step.c.refresh_group),
     "parked": _of_parked(),
     "readers": _of_readers(),

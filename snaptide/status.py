@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from deferred.queues.backlog import Backlog
 from masters.numbers.left import Numbers
-from sites import Site
+from sites import QualifiedName, Site
 from sites.errors import (
     OtherSchema,
     SiteNotInitialised,
@@ -29,6 +29,18 @@ from snaptide.errors import DatabaseError, NotPermitted
 from snaptide.lag import Lag, lag_of, old_at_end
 from snaptide.reading import Reading, Row
 from snaptide.totals import StepTimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotBehind:
+    """A snapshot that the last refresh of its group left at the moment it showed."""
+
+    snapshot: str
+    #: when a refresh brought that moment; None if it was never filled
+    refreshed_at: datetime | None
+    #: with the code, and what to do
+    why: str
+    todo: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +62,8 @@ class GroupStatus:
     steps: tuple[StepTimes, ...]
     #: None when the master cannot say
     lag: Lag | None
+    #: its snapshots that show an earlier moment
+    behind: tuple[SnapshotBehind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +298,25 @@ def _groups(
             rows={kind: getattr(row, f"rows_{kind}") for kind in _WRITTEN},
             steps=steps.get(row.name, ()),
             lag=None if alone else lag_of(connection, site, row),
+            behind=tuple(_behind(found, row.name)),
         )
+
+
+def _behind(found: Reading, group: str) -> Iterator[SnapshotBehind]:
+    mine = [row for row in found.left_behind if row.refresh_group == group]
+    if not mine:
+        return
+    # Imported late: most sites have none.
+    from snapshots.definitions import behind
+
+    for row in mine:
+        if why := behind.of(row.behind):
+            yield SnapshotBehind(
+                snapshot=str(QualifiedName(row.schema, row.name)),
+                refreshed_at=row.refreshed_at,
+                why=str(why),
+                todo=why.hint,
+            )
 
 
 #: What refreshes do with rows.

@@ -63,7 +63,7 @@ def screen(found: list[SiteStatus]) -> RenderableType:
     """The screen: sites, queues, groups, schedules, running work, then findings."""
     parts: list[RenderableType] = [_sites(found)]
     parts += [Text(f"{one.site}: {one.error}") for one in found if one.error]
-    tables = (_queues, _groups, _numbers, _schedules, _running)
+    tables = (_queues, _groups, _behind, _numbers, _schedules, _running)
     for made in (shown(found) for shown in tables):
         if made.row_count:
             parts += [Text(), made]
@@ -141,6 +141,21 @@ def _groups(found: list[SiteStatus]) -> Table:
         "",
     ]
     return table(columns, rows)
+
+
+def _behind(found: list[SiteStatus]) -> Table:
+    rows = [
+        (
+            f"{one.site} <- {group.master}",
+            behind.snapshot,
+            behind.refreshed_at or "never refreshed",
+            f"{behind.why} {behind.todo}",
+        )
+        for one in found
+        for group in one.groups
+        for behind in group.behind
+    ]
+    return table(["stays behind", "snapshot", "refreshed", ""], rows)
 
 
 def _numbers(found: list[SiteStatus]) -> Table:

@@ -295,6 +295,9 @@ class RefreshGroup(Step):
                 f"{counted(report.pushed.errors, 'transaction', 'were')} parked at "
                 f"{master} (snaptide errors list {master})"
             )
+        found += [
+            f"{one.name} stays behind: {one.code} {one.why}" for one in report.behind
+        ]
         moves = {one.name: one for one in report.snapshots if one.moves}
         found += [f"{n}: {one.moves}" for n, one in moves.items() if one.withdrawn]
         left = [f"{n}: {one.moves}" for n, one in moves.items() if not one.withdrawn]

@@ -144,7 +144,7 @@ def _concerns(schedule: ScheduleStatus, group: GroupStatus) -> bool:
 
 
 def _of_member(one: SnapshotDescription) -> Iterable[object]:
-    return (one.name, one.table, one.condition)
+    return (one.name, one.table, one.condition, one.behind)
 
 
 def _of_refresh(one: PastRefresh) -> Iterable[object]:
