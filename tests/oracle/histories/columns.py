@@ -14,6 +14,7 @@ import snapshots
 from deferred.errors import TargetColumnsMoved
 from masters.errors import UnknownColumn
 from sites.errors import SnaptideError
+from snapshots.reports import RefreshReport
 from tests.linked_table import run
 from tests.oracle.histories import tables
 from tests.oracle.histories.acts import Pen, Statement, delete, insert, update
@@ -283,12 +284,21 @@ class ColumnsWorld(World):
         for history in self.pens:
             self.met[history].add("virtual column of a site")
 
-    def refresh(self, site: str) -> None:
-        """It may be refused while a column that it carries has another name."""
+    def refresh(self, site: str) -> RefreshReport | None:
+        """A snapshot may stay behind while a column that it carries has another name.
+
+        It is refused if none could be refreshed.
+        """
         try:
-            super().refresh(site)
+            report = super().refresh(site)
         except SnaptideError as error:
             self._refused(error)
+            return None
+        assert report is not None
+        moved = [one.code == TargetColumnsMoved.code for one in report.behind]
+        self._refused_as_moved = self._refused_as_moved or any(moved)
+        assert self._renamed or all(moved), report.behind
+        return report
 
     def push(self, site: str, *, group_max_calls: int = 10_000) -> None:
         """It may be refused while a column that it carries has another name."""

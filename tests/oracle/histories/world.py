@@ -17,6 +17,7 @@ import snapshots
 from deferred.errors import NoSuchError
 from sites import Directory
 from sites.faults import InjectedFault
+from snapshots.reports import RefreshReport
 from tests.linked_table import run
 from tests.oracle.histories.acts import Pen, Statement, delete, update
 from tests.oracle.histories.judge import Judge
@@ -176,8 +177,8 @@ class World(ABC):
                 for history in self.pens:
                     self.met[history].add("a push broken off")
 
-    def refresh(self, site: str) -> None:
-        """Refresh all that a site has."""
+    def refresh(self, site: str) -> RefreshReport | None:
+        """Refresh all that a site has; None if that was refused."""
         self.story.tell(f"refresh {site}")
         report = snapshots.refresh(
             self.sites[site], "all", push_deferred_rpc=False, allow_mass_delete=True
@@ -186,6 +187,10 @@ class World(ABC):
             self.story.tell(f"  {one}")
             self.story.count(f"refreshed {one.method}")
             self.story.count("rows held back", one.held_back)
+        for left in report.behind:
+            self.story.tell(f"  {left}")
+            self.story.count(f"left behind by {left.code}")
+        return report
 
     def _operate(self, number: int, origin: str, transaction: str) -> None:
         """Somebody decides about a parked transaction, or not yet."""
