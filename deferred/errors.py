@@ -142,12 +142,12 @@ class TargetColumnsMoved(SnaptideError):
     code = "SNP-335"
     hint = (
         "If columns have swapped names, have the snapshot follow (snaptide snapshot "
-        "alter SITE NAME --rename OLD=NEW for each). What is parked needs the old "
-        "names at the master for its retry. If a column is gone, changes that wait at "
-        "the site can go to the one that has its name now: refresh once with "
+        "alter SITE NAME --rename OLD=NEW for each). If a column is gone, changes that "
+        "wait at the site can go to the one that has its name now: refresh once with "
         "--no-push. If it is of the key, they cannot: drop the snapshot with "
-        "--force, create it again, and make the changes anew. Nothing is lost: the "
-        "changes stay queued, or parked."
+        "--force, create it again, and make the changes anew. A parked transaction "
+        "that gives such a column a value cannot be applied any more: delete it, and "
+        "make its changes anew. Nothing is lost: the changes stay queued, or parked."
     )
 
 

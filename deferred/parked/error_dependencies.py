@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy import BigInteger, Connection, Text, func, select
 
 from deferred.error_catalog import error_transaction
-from deferred.errors import PredecessorLost
+from deferred.errors import PredecessorLost, WaitsForError
+from sites.writing.staged import selected
 
 #: The reason of a transaction that is parked because it depends on another one.
 DEPENDANT = "dependant"
@@ -89,6 +90,22 @@ def release(
     if values:
         waiting = sa.update(error_transaction).where(at.waits_for.overlap(them))
         connection.execute(waiting.values(values))
+
+
+def refuse_before_its_turn(connection: Connection, row: sa.Row[Any]) -> None:
+    """Refuse to retry a transaction before those that it depends on.
+
+    Raises:
+        WaitsForError: one of them is still parked.
+    """
+    waited_for = selected(error_transaction, {"id": tuple(row.waits_for)})
+    found = connection.scalars(select(error_transaction.c.id).where(waited_for))
+    if still := list(found):
+        raise WaitsForError(
+            f"Error transaction {row.id} waits for {', '.join(map(str, still))}.",
+            error_id=row.id,
+            waits_for=still,
+        )
 
 
 def has_lost(row: sa.Row[Any]) -> bool:

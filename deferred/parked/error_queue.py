@@ -20,7 +20,7 @@ from deferred.error_catalog import (
     error_transaction,
 )
 from deferred.errors import NoSuchError
-from deferred.parked import differing, error_dependencies, rows_now
+from deferred.parked import differing, error_dependencies, present_names, rows_now
 from deferred.parked.error_dependencies import Edge
 from deferred.parked.rows_now import Place
 from sites import QualifiedName, Site, names
@@ -110,7 +110,8 @@ def show_error(
 ) -> ErrorTransaction:
     """One parked transaction with old and new image of each call, and the master's row.
 
-    That row is as it was when the transaction was parked, and as it is now.
+    That row is as it was when the transaction was parked, and as it is now. Columns
+    are called as they are now; `(gone)` marks one that the master has dropped.
 
     Parameters:
         after: only calls with a higher number, for the next page.
@@ -125,7 +126,8 @@ def show_error(
         count = _count(connection, error_id)
         edges = error_dependencies.around(connection, row.origin_id, error_id)
         found, called, last = _page(connection, error_id, after, limit)
-        calls = tuple(map(_call, found))
+        present = present_names.of(connection, row.target_columns)
+        calls = tuple(_call(one, present) for one in found)
         if now:
             calls = _with_rows_now(connection, calls)
     return replace(
@@ -358,11 +360,8 @@ def _procedure(row: Row[Any]) -> ErrorProcedure:
 
 
 def _transaction(row: Row[Any]) -> ErrorTransaction:
-    stored = {
-        name: row._mapping[name]
-        for name in ErrorTransaction.__slots__
-        if name in row._mapping
-    }
+    at = row._mapping
+    stored = {name: at[name] for name in ErrorTransaction.__slots__ if name in at}
     return ErrorTransaction(**{**stored, "waits_for": tuple(row.waits_for)})
 
 
@@ -386,14 +385,15 @@ def _place(call: ErrorCall) -> Place:
     return Place(target, call.identity_columns, key, tuple(new or old))
 
 
-def _call(row: Row[Any]) -> ErrorCall:
+def _call(row: Row[Any], present: present_names.PresentNames) -> ErrorCall:
+    table = QualifiedName(row.target_schema, row.target_table)
     return ErrorCall(
         call_no=row.call_no,
-        table=str(QualifiedName(row.target_schema, row.target_table)),
+        table=str(table),
         kind=row.kind,
-        identity_columns=tuple(row.identity_columns),
-        old=row.old_values,
-        new=row.new_values,
-        current=row.current_values,
+        identity_columns=present.columns(table, row.identity_columns),
+        old=present.image(table, row.old_values),
+        new=present.image(table, row.new_values),
+        current=present.image(table, row.current_values),
         conflict=row.conflict,
     )

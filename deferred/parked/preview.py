@@ -15,7 +15,7 @@ from deferred.parked import calls, edit, error_queue, rows_now
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit
 from deferred.parked.image import Image
-from deferred.parked.retry import retry
+from deferred.parked.retry import begin, retry
 from deferred.parked.rows_now import Place
 from sites import Site
 from sites.sessions import identity, outdated
@@ -93,6 +93,7 @@ def _tried(
     skip: Sequence[int],
     limit: int,
 ) -> ErrorPreview:
+    begin(connection, error_id)
     wanted = _calls(connection, error_id, edits, limit)
     before = _rows(connection, wanted)
     report = retry(connection, master, error_id, edits, skip=skip)

@@ -28,6 +28,7 @@ from deferred.parked import (
     error_dependencies,
     error_queue,
     left_out,
+    present_names,
     restage_parked,
     withdrawn,
 )
@@ -38,7 +39,7 @@ from deferred.procedures.steps import FAILURES, Steps, apply, refusal
 from masters.apply import ApplyUnit, Outcome, SourceTransaction
 from masters.errors import RulesMoved, TableAltered, UnknownColumn
 from sites import Site, faults
-from sites.errors import UnknownTable, ValueDoesNotFit
+from sites.errors import SnaptideError, UnknownTable, ValueDoesNotFit
 from sites.sessions import identity, outdated
 from sites.writing import triggered
 from sites.writing.staged import Staged, selected
@@ -86,6 +87,30 @@ def retry(
         return _retry(connection, master, error_id, edits, skip)
 
 
+def begin(connection: Connection, error_id: int) -> Row[Any]:
+    """Keep pushes of its origin out, and have its calls name columns as they are now.
+
+    Returns:
+        The transaction's row in the catalog.
+
+    Raises:
+        NoSuchError.
+        RetryFailed: a call gives a value to a column that is gone.
+    """
+    row = error_queue.get(connection, error_id)
+    if row.reason == WITHDRAWN:
+        return row
+    # Before anything else, as a push does, so that the two cannot deadlock.
+    marker.request_exclusive(connection, row.origin_id)
+    marker.lock(connection, row.origin_id, row.origin)
+    row = error_queue.get(connection, error_id)
+    try:
+        present_names.settle(connection, row)
+    except TargetColumnsMoved as gone:
+        raise _refused(error_id, gone) from gone
+    return row
+
+
 def _retry(
     connection: Connection,
     master: Site,
@@ -93,14 +118,10 @@ def _retry(
     edits: Sequence[Edit],
     skip: Sequence[int],
 ) -> RetryReport:
-    row = error_queue.get(connection, error_id)
+    row = begin(connection, error_id)
     if row.reason == WITHDRAWN:
         return _put_back(connection, row, edits, skip)
-    # Before anything else, as a push does, so that the two cannot deadlock.
-    marker.request_exclusive(connection, row.origin_id)
-    marker.lock(connection, row.origin_id, row.origin)
-    row = error_queue.get(connection, error_id)
-    _refuse_before_its_turn(connection, row)
+    error_dependencies.refuse_before_its_turn(connection, row)
     steps = _steps(connection, master, row, edits, skip)
     left = None
     if skip:
@@ -306,22 +327,6 @@ def _chosen(
     return [error.id for error in errors if error.id in wanted]
 
 
-def _refuse_before_its_turn(connection: Connection, row: Row[Any]) -> None:
-    still = list(
-        connection.scalars(
-            select(error_transaction.c.id).where(
-                selected(error_transaction, {"id": tuple(row.waits_for)})
-            )
-        )
-    )
-    if still:
-        raise WaitsForError(
-            f"Error transaction {row.id} waits for {', '.join(map(str, still))}.",
-            error_id=row.id,
-            waits_for=still,
-        )
-
-
 def _apply(connection: Connection, steps: Steps, error_id: int) -> Outcome:
     try:
         outcome = apply(connection, steps)
@@ -365,9 +370,7 @@ def _staged(
         UnknownColumn,
         TargetColumnsMoved,
     ) as gone:  # DDL came since it was parked
-        raise RetryFailed(
-            f"Error transaction {error_id}: {gone.message}", error_id=error_id
-        ) from gone
+        raise _refused(error_id, gone) from gone
     except DBAPIError as error:  # a value, or an edit, that a column cannot read
         if sqlstate.held_up(error):  # somebody has locked a table of it
             raise _failure(error, error_id, sqlstate.message(error)) from error
@@ -376,6 +379,12 @@ def _staged(
         again = sqlstate.of(error) == row.error_code and not instead
         reason = row.error_message if again else sqlstate.message(error)
         raise _failure(error, error_id, reason) from error
+
+
+def _refused(error_id: int, why: SnaptideError) -> RetryFailed:
+    return RetryFailed(
+        f"Error transaction {error_id}: {why.message}", error_id=error_id
+    )
 
 
 def _failure(error: DBAPIError, error_id: int, reason: str) -> RetryFailed:

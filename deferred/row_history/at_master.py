@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, Text, cast, func, or_, select
 from sqlalchemy.types import DateTime
 
 from deferred.error_catalog import error_call, error_transaction
+from deferred.parked import present_names
 from deferred.row_history.events import Event, Wanted, operation
 from masters.catalog import resolution_record
 from sites.catalog import SCHEMA
@@ -49,12 +50,13 @@ def settled(connection: Connection, site: str, wanted: Wanted) -> list[Event]:
 
 
 def parked(connection: Connection, site: str, wanted: Wanted) -> list[Event]:
-    """Changes of a row that stand in the error queue."""
+    """Changes of a row that stand in the error queue, by the columns' present names."""
     call, error = error_call.c, error_transaction.c
-    rows = connection.execute(
+    found = connection.execute(
         select(
             *(error[name] for name in ("id", "parked_at", "origin", "origin_user")),
             *(error[name] for name in ("origin_transaction", "error_message")),
+            error.target_columns,
             *(call[name] for name in ("kind", "conflict", "call_no")),
             *(call[name] for name in ("old_values", "new_values", "current_values")),
         )
@@ -64,7 +66,8 @@ def parked(connection: Connection, site: str, wanted: Wanted) -> list[Event]:
             call.target_table == wanted.table.name,
             or_(wanted.found_in(call.old_values), wanted.found_in(call.new_values)),
         )
-    )
+    ).all()
+    known = [present_names.of(connection, row.target_columns) for row in found]
     return [
         Event(
             at=row.parked_at,
@@ -74,14 +77,14 @@ def parked(connection: Connection, site: str, wanted: Wanted) -> list[Event]:
             origin=row.origin,
             transaction=row.origin_transaction,
             user=row.origin_user,
-            old=row.old_values,
-            new=row.new_values,
-            current=row.current_values,
+            old=present.image(wanted.table, row.old_values),
+            new=present.image(wanted.table, row.new_values),
+            current=present.image(wanted.table, row.current_values),
             conflict=row.conflict,
             reason=row.error_message,
             number=row.id,
         )
-        for row in rows
+        for row, present in zip(found, known, strict=True)
     ]
 
 

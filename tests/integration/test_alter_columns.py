@@ -360,66 +360,122 @@ def test_another_column_of_that_name_is_refused(hq: Site, jfk: Site) -> None:
         snapshots.alter_columns(jfk, "orders", rename={"last": "given"})
 
 
-def test_a_parked_change_of_a_renamed_column(hq: Site, jfk: Site) -> None:
-    """It says which column it was made for, and waits for that name."""
-    run(hq, "UPDATE public.orders SET first = 'theirs' WHERE id = 1")
-    run(jfk, "UPDATE public.orders SET first = 'mine' WHERE id = 1")
-    assert deferred.push(jfk).errors == 1
-    run(hq, "ALTER TABLE public.orders RENAME first TO given")
+def park(hq: Site, jfk: Site, *statements: str) -> None:
+    """Have headquarters refuse what a branch does, until it has the old rows again."""
+    run(hq, "UPDATE public.orders SET first = 'theirs' || id")
+    for statement in statements:
+        run(jfk, statement)
+    assert deferred.push(jfk).errors == len(statements)
+
+
+def alter(jfk: Site, **wanted: Any) -> None:
     for name in ("orders", "seen"):
-        snapshots.alter_columns(jfk, name, rename={"first": "given"})
-    (report,) = deferred.retry_errors(hq)
-    assert not report.applied
-    assert "first" in report.reason
-    run(
+        snapshots.alter_columns(jfk, name, **wanted)
+
+
+def test_a_parked_change_goes_to_the_renamed_column(hq: Site, jfk: Site) -> None:
+    """It is shown, edited, previewed and found under the name of now."""
+    park(
         hq,
-        "UPDATE public.orders SET given = 'f1' WHERE id = 1",
-        "ALTER TABLE public.orders RENAME given TO first",
+        jfk,
+        "UPDATE public.orders SET first = 'mine' WHERE id = 1",
+        "UPDATE public.orders SET first = 'two' WHERE id = 2",
+        "UPDATE public.orders SET first = 'one' || id WHERE id IN (4, 5)",
     )
-    assert [one.applied for one in deferred.retry_errors(hq)] == [True]
     run(hq, "ALTER TABLE public.orders RENAME first TO given")
-    settle(jfk)
-    assert_equal_to_master(jfk)
-    assert run(jfk, "SELECT given FROM public.orders WHERE id = 1") == [("mine",)]
+    alter(jfk, rename={"first": "given"})
+    first, second, third = (one.id for one in deferred.list_errors(hq))
+    (call,) = deferred.show_error(hq, first).calls
+    columns = ["id", "airport", "given", "last", "qty"]
+    images = (call.old, call.new, call.current, call.now)
+    assert [list(one or {}) for one in images] == [columns] * 4
+    assert [(one or {})["given"] for one in images] == [
+        *("f1", "mine", "theirs1", "theirs1")
+    ]
+    events = deferred.history([hq], "orders", ["1"]).events
+    (event,) = (one for one in events if one.kind == "parked")
+    assert list(event.new or {}) == columns
 
+    # What is refused stays as it was.
+    (report,) = deferred.retry_errors(hq, [first])
+    assert "update conflict" in report.reason
+    edits = [deferred.Edit.parse("orders.given=ours")]
+    preview = deferred.preview_error(hq, first, edits)
+    assert [(one.after or {})["given"] for one in preview.rows] == ["ours"]
+    old = deferred.Edit.parse("orders.first=ours")
+    with pytest.raises(deferred_errors.BadEdit, match="no new value of 'first'"):
+        deferred.retry_errors(hq, [first], edits=[old])
+    (report,) = deferred.retry_errors(hq, [first], edits=edits)
+    assert report.applied
 
-def test_a_parked_change_and_columns_that_came_and_went(hq: Site, jfk: Site) -> None:
-    """It stays as it was made, as long as the master has its columns."""
-    run(hq, "UPDATE public.orders SET first = 'theirs' WHERE id IN (1, 2)")
-    for number in (1, 2):
-        run(jfk, f"UPDATE public.orders SET first = 'mine' WHERE id = {number}")
-    assert deferred.push(jfk).errors == 2
-    run(hq, "ALTER TABLE public.orders ADD state text DEFAULT 'new'")
-    for name in ("orders", "seen"):
-        snapshots.alter_columns(jfk, name, add=["state"], drop=["last"])
-    run(hq, "UPDATE public.orders SET first = 'f' || id")
-    first, second = (one.id for one in deferred.list_errors(hq))
-    assert [one.applied for one in deferred.retry_errors(hq, [first])] == [True]
-    run(hq, "ALTER TABLE public.orders DROP last")
+    run(hq, "UPDATE public.orders SET given = 'f' || id WHERE id IN (2, 4, 5)")
     (report,) = deferred.retry_errors(hq, [second])
-    assert not report.applied
-    assert "last" in report.reason
+    assert report.applied
+    leave = deferred.show_error(hq, third).calls[0].call_no
+    (report,) = deferred.retry_errors(hq, [third], skip=[leave])
+    assert (report.applied, report.left_out) == (True, 1)
+    run(hq, "ALTER TABLE public.orders RENAME given TO called")
+    alter(jfk, rename={"given": "called"})
+    (report,) = deferred.retry_errors(hq, [third])
+    assert report.applied
     settle(jfk)
     assert_equal_to_master(jfk)
-    found = "SELECT first, state FROM public.orders WHERE id IN (1, 2) ORDER BY id"
-    assert run(jfk, found) == [("mine", "new"), ("f2", "new")]
+    found = "SELECT called FROM public.orders WHERE id IN (1, 2, 4, 5) ORDER BY id"
+    assert run(jfk, found) == [("ours",), ("two",), ("one4",), ("one5",)]
 
 
 def test_a_parked_change_of_columns_that_exchanged_names(hq: Site, jfk: Site) -> None:
-    run(hq, "UPDATE public.orders SET first = 'theirs' WHERE id = 1")
-    run(jfk, "UPDATE public.orders SET first = 'mine' WHERE id = 1")
-    assert deferred.push(jfk).errors == 1
+    park(hq, jfk, "UPDATE public.orders SET first = 'mine' WHERE id = 1")
     run(hq, *SWAP)
-    swapped = {"first": "last", "last": "first"}
-    for name in ("orders", "seen"):
-        snapshots.alter_columns(jfk, name, rename=swapped)
+    (error,) = deferred.list_errors(hq)
+    (call,) = deferred.show_error(hq, error.id).calls
+    assert list(call.new or {}) == ["id", "airport", "last", "first", "qty"]
+    assert ((call.new or {})["first"], (call.new or {})["last"]) == ("l1", "mine")
+    alter(jfk, rename={"first": "last", "last": "first"})
+    run(hq, "UPDATE public.orders SET last = 'f' || id")
     (report,) = deferred.retry_errors(hq)
-    assert not report.applied
-    assert "called last" in report.reason
+    assert report.applied
     settle(jfk)
+    assert_equal_to_master(jfk)
     assert run(jfk, "SELECT first, last FROM public.orders WHERE id = 1") == [
-        ("l1", "theirs")
+        ("l1", "mine")
     ]
+
+
+def test_a_parked_change_and_columns_that_came_and_went(hq: Site, jfk: Site) -> None:
+    """What it leaves alone is ignored; a value for a column that is gone is refused."""
+    park(
+        hq,
+        jfk,
+        "UPDATE public.orders SET first = 'mine' WHERE id = 1",
+        "UPDATE public.orders SET first = 'mine', last = 'mine' WHERE id = 2",
+        "DELETE FROM public.orders WHERE id = 4",
+    )
+    run(hq, "ALTER TABLE public.orders ADD state text DEFAULT 'new'")
+    alter(jfk, add=["state"], drop=["last"])
+    run(
+        hq,
+        "ALTER TABLE public.orders DROP last",
+        # Another one has its name now.
+        "ALTER TABLE public.orders RENAME qty TO last",
+        "UPDATE public.orders SET first = 'f' || id",
+    )
+    alter(jfk, rename={"qty": "last"})
+    first, second, third = (one.id for one in deferred.list_errors(hq))
+    (call,) = deferred.show_error(hq, second).calls
+    assert list(call.new or {}) == ["id", "airport", "first", "last (gone)", "last"]
+    assert (call.now or {})["last"] == "2"
+    assert [one.applied for one in deferred.retry_errors(hq, [first, third])] == [
+        True,
+        True,
+    ]
+    (report,) = deferred.retry_errors(hq, [second])
+    assert not report.applied
+    assert "Column last of orders is gone" in report.reason
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    found = "SELECT id, first, last FROM public.orders WHERE id IN (1, 2, 4) ORDER BY 1"
+    assert run(jfk, found) == [(1, "mine", 1), (2, "f2", 2)]
 
 
 def drop_dependent(jfk: Site) -> None:

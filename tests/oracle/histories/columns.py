@@ -18,7 +18,7 @@ from snapshots.reports import RefreshReport
 from tests.linked_table import run
 from tests.oracle.histories import tables
 from tests.oracle.histories.acts import Pen, Statement, delete, insert, update
-from tests.oracle.histories.ledger import Change, Deed, Rows
+from tests.oracle.histories.ledger import Change, Deed, Place, Rows
 from tests.oracle.histories.users import Refusal
 from tests.oracle.histories.world import SITES, World
 from tests.oracle.moments import at_nth_point
@@ -94,6 +94,8 @@ class ColumnsWorld(World):
         self._called: list[tuple[int, dict[int, str]]] = []
         #: by receipt, the numbers of the columns that the site has shown
         self._shown: dict[str, dict[str, int]] = {}
+        #: by receipt, rows that a retry wrote under the columns' names of then
+        self._followed: set[tuple[str, Place]] = set()
 
     def build(self) -> None:
         """Make tables, logs and snapshots, and fill them."""
@@ -176,9 +178,33 @@ class ColumnsWorld(World):
                 number = written.get((came.get(deed.receipt, ""), uid))
                 if table != "wide" or change.after is None or number is None:
                     continue
+                if (deed.receipt, (table, uid)) in self._followed:
+                    continue
                 for name in self._elsewhere(deed, change, number):
                     what = f"{deed.site}'s {name} of {uid} is in another column"
                     yield Violation(deed.history, what)
+
+    def _decided(self, what: str, number: int, deed: Deed, pen: Pen) -> None:
+        """A retry goes to the columns that were meant, whatever they are called now."""
+        super()._decided(what, number, deed, pen)
+        if deed.given_up or any(number == one for one, _, _ in self.told.look()):
+            return
+        shown = self._shown[deed.receipt]
+        now = {
+            name: called.get(n, name)
+            for _, called in self._called[-1:]
+            for name, n in shown.items()
+        }
+        for place, change in deed.effect.items():
+            keys = {str(row["id"]) for row in (change.before, change.after) if row}
+            parked = any(
+                (deed.site, deed.transaction, place[0], key) in self.told.parked_rows
+                for key in keys
+            )
+            if place[0] == "wide" and parked and any(n != o for n, o in now.items()):
+                deed.effect[place] = change.renamed(now)
+                self._followed.add((deed.receipt, place))
+                self.met[deed.history].add("parked, then renamed, then retried")
 
     def _elsewhere(self, deed: Deed, change: Change, number: int) -> list[str]:
         """The changed columns that had other names when the change was written."""

@@ -34,6 +34,14 @@ class Change:
             return set()
         return {c for c in self.after if self.after[c] != self.before.get(c)}
 
+    def renamed(self, now: Mapping[str, str]) -> Change:
+        """The same change, of columns that are called otherwise."""
+        before, after = (
+            row and {now.get(name, name): value for name, value in row.items()}
+            for row in (self.before, self.after)
+        )
+        return Change(before, after)
+
 
 Effect = dict[Place, Change]
 

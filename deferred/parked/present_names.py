@@ -1,0 +1,218 @@
+"""Parked calls by the names that their columns have now.
+
+A parked transaction names columns as the master called them when it came. Their numbers
+are stored with it: as long as the table is the same, they say which columns are meant,
+whatever these are called by now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, Text, func, literal, or_, select
+from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
+
+from deferred.error_catalog import error_call, error_transaction
+from deferred.errors import TargetColumnsMoved
+from deferred.parked.image import Image
+from sites import QualifiedName, names
+
+#: By the name that a column had, the name that it has now; None if it is gone.
+Others = Mapping[str, str | None]
+
+
+#: The columns of tables, without a lock on these: somebody may be altering one.
+_CALLED = sa.text(
+    """
+    SELECT n.nspname, c.relname, a.attnum, a.attname
+    FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE c.oid = ANY (CAST(:oids AS oid[]))
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PresentNames:
+    """The columns of a parked transaction that are called otherwise by now."""
+
+    _by_table: Mapping[QualifiedName, Others]
+
+    def columns(self, table: QualifiedName, called: Iterable[str]) -> tuple[str, ...]:
+        """Names of columns as they are shown; one that is gone is shown as gone."""
+        others = self._by_table.get(table, {})
+        return tuple(_shown(others, name) for name in called)
+
+    def image(self, table: QualifiedName, values: Image | None) -> Image | None:
+        """The image of a row with these names."""
+        others = self._by_table.get(table)
+        if values is None or others is None:
+            return values
+        return {_shown(others, name): value for name, value in values.items()}
+
+
+def of(
+    connection: Connection, target_columns: Mapping[str, Any] | None
+) -> PresentNames:
+    """What to call the columns of a parked transaction when it is shown.
+
+    Parameters:
+        target_columns: as `error_transaction` has it.
+    """
+    return PresentNames(_others(connection, target_columns))
+
+
+def settle(connection: Connection, row: Row[Any]) -> None:
+    """Have a parked transaction name columns as the master calls them now.
+
+    Columns that are gone are left out of its calls, which do not change them. Writes
+    error_transaction and error_call.
+
+    Parameters:
+        row: the transaction's row in the catalog, which is locked against other
+            retries.
+
+    Raises:
+        TargetColumnsMoved: a column is gone that a call gives a value.
+    """
+    known = dict(row.target_columns or {})
+    found = _others(connection, known)
+    for table, others in found.items():
+        if gone := [name for name, now in others.items() if now is None]:
+            _refuse_given(connection, row.id, table, gone)
+        _rename(connection, row.id, table, others, gone)
+        known[str(table)] = _renamed(known[str(table)], others)
+    if found:
+        mine = error_transaction.c.id == row.id
+        connection.execute(
+            sa.update(error_transaction).where(mine).values(target_columns=known)
+        )
+
+
+def _others(
+    connection: Connection, target_columns: Mapping[str, Any] | None
+) -> dict[QualifiedName, Others]:
+    """By table, what columns are called now; only tables where that differs.
+
+    A table that was made anew has other columns: calls go to those of the same names.
+    """
+    known = {names.parse(name): its for name, its in (target_columns or {}).items()}
+    oids = [its["oid"] for its in known.values()]
+    called: dict[QualifiedName, dict[int, str]] = {}
+    for schema, table, number, name in connection.execute(_CALLED, {"oids": oids}):
+        called.setdefault(QualifiedName(schema, table), {})[number] = name
+    found: dict[QualifiedName, Others] = {}
+    for one, its in known.items():
+        now = called.get(one)
+        others = {
+            name: now.get(number)
+            for name, number in its["numbers"].items()
+            if now is not None and now.get(number) != name
+        }
+        if others:
+            found[one] = others
+    return found
+
+
+def _shown(others: Others, name: str) -> str:
+    return others.get(name, name) or f"{name} (gone)"
+
+
+def _refuse_given(
+    connection: Connection, error_id: int, table: QualifiedName, gone: Sequence[str]
+) -> None:
+    """Refuse calls that give a value to a column that is gone, or are found by it.
+
+    Raises:
+        TargetColumnsMoved: the message names the call and the column.
+    """
+    call = error_call.c
+    old, new = call.old_values, call.new_values
+    for name in gone:
+        given = sa.and_(
+            call.kind.not_in(("D", "N")),
+            new.op("->>")(name).is_distinct_from(old.op("->>")(name)),
+        )
+        found = connection.scalar(
+            select(func.min(call.call_no)).where(
+                *_of_table(error_id, table),
+                or_(given, literal(name) == func.any(call.identity_columns)),
+            )
+        )
+        if found is not None:
+            raise TargetColumnsMoved(
+                f"Column {name} of {table} is gone, and call {found} gives it a value.",
+                table=str(table),
+                column=name,
+                called=None,
+            )
+
+
+def _rename(
+    connection: Connection,
+    error_id: int,
+    table: QualifiedName,
+    others: Others,
+    gone: Sequence[str],
+) -> None:
+    now = {name: called for name, called in others.items() if called is not None}
+    images = ("old_values", "new_values", "current_values")
+    keys = func.unnest(error_call.c.identity_columns).table_valued(
+        sa.column("key", Text), with_ordinality="place"
+    )
+    key = keys.render_derived().c
+    renamed = select(_name(key.key, now)).order_by(key.place).scalar_subquery()
+    connection.execute(
+        sa.update(error_call)
+        .where(*_of_table(error_id, table))
+        .values(
+            identity_columns=func.array(renamed, type_=sa.ARRAY(Text)),
+            **{side: _image(error_call.c[side], now, gone) for side in images},
+        )
+    )
+
+
+def _image(
+    image: sa.ColumnElement[Any], now: Mapping[str, str], gone: Sequence[str]
+) -> sa.ScalarSelect[Any]:
+    """An image with other names, in the same order; NULL stays NULL."""
+    columns = sa.column("key", Text), sa.column("value", sa.JSON)
+    pairs = func.json_each(image).table_valued(*columns, with_ordinality="place")
+    pair = pairs.render_derived().c
+    values = aggregate_order_by(pair.value, pair.place)
+    kept = pair.key != func.all(literal([*gone], sa.ARRAY(Text)))
+    named = func.json_object_agg(_name(pair.key, now), values)
+    return select(named).where(kept).scalar_subquery()
+
+
+def _name(key: sa.ColumnElement[str], now: Mapping[str, str]) -> sa.ColumnElement[str]:
+    called = sa.cast(literal(now, JSONB), JSONB).op("->>", return_type=Text())(key)
+    return func.coalesce(called, key)
+
+
+def _of_table(
+    error_id: int, table: QualifiedName
+) -> tuple[sa.ColumnElement[bool], ...]:
+    call = error_call.c
+    return (
+        call.error_id == error_id,
+        call.target_schema == table.schema,
+        call.target_table == table.name,
+    )
+
+
+def _renamed(known: Mapping[str, Any], others: Others) -> dict[str, Any]:
+    """What is stored of a table's columns, by their present names."""
+    kept: dict[str, Any] = {
+        what: {
+            others.get(name, name): value
+            for name, value in known[what].items()
+            if others.get(name, name) is not None
+        }
+        for what in ("numbers", "types")
+    }
+    return {**known, **kept}
