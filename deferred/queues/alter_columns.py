@@ -146,6 +146,32 @@ def rename(connection: Connection, queue: Queue, names: Mapping[str, str]) -> Qu
     )
 
 
+def widen(
+    connection: Connection, queue: Queue, base: Table, names: Collection[str]
+) -> Queue:
+    """Have the calls of a queue carry some columns with the types that they have now.
+
+    Parameters:
+        base: the base table, whose columns are wider already.
+        names: those of its columns.
+
+    Returns:
+        The queue as it is now.
+    """
+    types = {
+        f"{side}{queue.columns.index(name) + 1}": define.image_type(
+            base.column(name)
+        ).name
+        for name in names
+        for side in ("o", "n")
+    }
+    others = [one for one in list_queues(connection) if one.id != queue.id]
+    define.show_calls(connection, others)
+    table = QualifiedName(SCHEMA, queue.queue_table)
+    tables_columns.widen(connection, table, types)
+    return _carry(connection, queue)
+
+
 def drop(
     connection: Connection, queue: Queue, gone: Collection[str], *, partial: bool
 ) -> Queue:

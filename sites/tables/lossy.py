@@ -14,7 +14,9 @@ from sites.transfer.types import NativeType
 from sites.transfer.values import unsized
 
 _SIZED = re.compile(r"([^(]+)\((\d+)(?:,(-?\d+))?\)(.*)")
-_INTEGERS = {"smallint", "integer", "bigint"}
+#: From the narrowest on.
+_BY_WIDTH = ("smallint", "integer", "bigint")
+_INTEGERS = {*_BY_WIDTH}
 _TEXTS = {"text", "character varying"}
 #: The type `character`, without its length.
 _PADDED = "bpchar"
@@ -37,6 +39,18 @@ _COMPARED = (
         ),
     }
 )
+
+#: Longer ones of these types hold all values of shorter ones, and print them alike.
+_LENGTHENED = {
+    "character varying",
+    "bit varying",
+    "numeric",
+    *(
+        f"{kind} {zone} time zone"
+        for kind in ("time", "timestamp")
+        for zone in ("with", "without")
+    ),
+}
 
 #: Types that read the text of a value of another, and keep more of it.
 _WIDER = {
@@ -70,6 +84,27 @@ def holds(into: str, type_: str) -> bool:
         return True
     # The last number is how many digits are kept after the point.
     return its_size is not None and size[-1] >= its_size[-1]
+
+
+def widens(into: str, type_: str) -> bool:
+    """Whether a type has all values of another, printed alike, and further ones.
+
+    Parameters:
+        into, type_: as for `holds`.
+    """
+    mine, size = _divided(into)
+    its, its_size = _divided(type_)
+    if {mine, its} <= _INTEGERS:
+        return _BY_WIDTH.index(mine) > _BY_WIDTH.index(its)
+    if {mine, its} == _TEXTS:
+        return size is None
+    plain = its.removesuffix("[]")
+    if mine != its or plain not in _LENGTHENED or its_size is None:
+        return False
+    if size is None:
+        return True
+    # Digits after the point are printed, even zeros.
+    return size[0] > its_size[0] and size[1:] == its_size[1:]
 
 
 def becomes(value: ColumnElement[str], into: str) -> ColumnElement[str]:

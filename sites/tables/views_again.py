@@ -1,7 +1,7 @@
-"""Making a view anew with fewer columns, and giving it back what it had of its users.
+"""Making a view anew with other columns, and giving it back what it had of its users.
 
-PostgreSQL replaces a view only by one that has its columns. So it is dropped, with the
-views that read it, and all of them are created again.
+PostgreSQL replaces a view only by one that has its columns, of the same types. So it is
+dropped, with the views that read it, and all of them are created again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,14 @@ from sites.names import QualifiedName, identifier
 from sites.sql import load
 from sites.tables import ddl
 from sites.transfer.transport import raw
+
+#: What PostgreSQL says of a view that needs a column, or its former type.
+_UNFIT = (
+    errors.UndefinedColumn,
+    errors.UndefinedFunction,
+    errors.DatatypeMismatch,
+    errors.CannotCoerce,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +61,7 @@ def kept(connection: Connection, view: QualifiedName) -> Iterator[None]:
         )
         try:
             raw(connection).execute(create)
-        except errors.UndefinedColumn as error:
+        except _UNFIT as error:
             reason = error.diag.message_primary
             raise StillNeeded(f"View {one.name} uses it: {reason}.") from None
         _give_back(connection, one)

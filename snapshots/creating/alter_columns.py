@@ -50,11 +50,12 @@ def alter_columns(
     add: Sequence[str] = (),
     drop: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
+    widen: Sequence[str] = (),
     columns: Sequence[str] | None = None,
     condition: Condition | None = None,
     progress: Progress | None = None,
 ) -> ColumnsReport:
-    """Give a snapshot further columns of its master table, take some, or rename them.
+    """Give a snapshot further columns of its master table; take, rename, widen some.
 
     Views, grants, users' triggers, the queue and the position stay. A new column is
     filled before users see it, while they write on; then they wait for a moment. Rows
@@ -70,6 +71,10 @@ def alter_columns(
         add: columns of the master table.
         drop: columns of the snapshot; the master may have dropped them already.
         rename: new names of columns that the master has renamed, by those of before.
+        widen: columns, by their new names, that get the wider type which the master
+            has: a longer text, number or time, or a larger kind of integer. Users wait
+            while PostgreSQL writes all rows anew, if it has to; it is refused where
+            there are more than a few.
         columns: all columns that the snapshot is to have, instead of `add` and `drop`.
             DDL that the master has for its sites (`masters.execute_ddl`) up to now then
             changes them no more.
@@ -82,7 +87,8 @@ def alter_columns(
         UnknownColumn, SnapshotRefused, BadCondition: as for a new snapshot.
         ColumnsRefused: the columns cannot be altered like that; the message says why.
         CallsUseColumn: changes wait that give a dropped column a value.
-        StillNeeded: views or functions of users use a column that is to be dropped.
+        StillNeeded: views, triggers or functions of users need a column that is to be
+            dropped, or its present type.
         UndeliveredCalls: users add calls faster than the push delivers them.
         the errors of `deferred.push`: nothing was altered.
     """
@@ -92,7 +98,12 @@ def alter_columns(
     with refresh_group.exclusively(site, group) as connection:
         one = snapshot.read(connection, name)
         wanted = columns_asked.asked(
-            one, add=add, drop=drop, rename=rename or {}, columns=columns
+            one,
+            add=add,
+            drop=drop,
+            rename=rename or {},
+            widen=widen,
+            columns=columns,
         )
         decided = () if columns is None else None
         return altered(

@@ -83,8 +83,8 @@ def alter_tables(
             table_columns.rename(connection, now.qualified, names, view=True)
         if queue is not None:
             queue = queued.rename(connection, queue, names)
-    if wanted.drop:
-        queue = _drop(connection, plan, queue)
+    if wanted.drop or wanted.widen:
+        queue = _make_anew(connection, plan, queue)
     _show(connection, plan)
     base = describe(connection, now.base)
     _note(connection, plan, base, filled=filled)
@@ -98,8 +98,8 @@ def alter_tables(
     return tuple(columns_asked.lacking(plan.definition, added))
 
 
-def _drop(connection: Connection, plan: Plan, queue: Queue | None) -> Queue | None:
-    """Drop columns, and make the view without them."""
+def _make_anew(connection: Connection, plan: Plan, queue: Queue | None) -> Queue | None:
+    """Drop and widen columns, which the view has to be made anew for."""
     now, names = plan.now, plan.wanted.on_the_way
     gone = [names.get(name, name) for name in plan.wanted.drop]
     what = f"Column {', '.join(plan.wanted.drop)}"
@@ -110,15 +110,35 @@ def _drop(connection: Connection, plan: Plan, queue: Queue | None) -> Queue | No
         queue = queued.drop(connection, queue, carried_too, partial=partial)
     again = views_again.kept(connection, now.qualified) if now.loaded else nullcontext()
     with again:
-        with ddl.dropping(what):
-            table_columns.drop(connection, now.base, gone)
+        if gone:
+            with ddl.dropping(what):
+                table_columns.drop(connection, now.base, gone)
+        if plan.widened:
+            queue = _widen(connection, plan, queue)
         left = [name for name in now.columns if name not in plan.wanted.add]
         if now.loaded:
             kept = replace(now, columns=tuple(left))
-            base_table.create_user_view(connection, kept)
+            with create.naming_what_is_missing(now):
+                base_table.create_user_view(connection, kept)
     for name in plan.wanted.drop:
         numbered_columns.remove(connection, now.key, name)
     return queue
+
+
+def _widen(connection: Connection, plan: Plan, queue: Queue | None) -> Queue | None:
+    """Give columns of base table and queue the master's types."""
+    types = {
+        name: f"{column.type} COLLATE {column.collation}"
+        if column.collation
+        else column.type
+        for name, column in plan.widened.items()
+    }
+    table_columns.widen(connection, plan.now.base, types)
+    if queue is None:
+        return None
+    _refuse_wide(connection, plan, queue, [])
+    base = describe(connection, plan.now.base)
+    return queued.widen(connection, queue, base, [*types])
 
 
 def _show(connection: Connection, plan: Plan) -> None:

@@ -25,6 +25,8 @@ class Asked:
     drop: tuple[str, ...] = ()
     #: the new names of columns, by those that they have
     rename: Mapping[str, str]
+    #: columns that get the wider types of the master, by their new names
+    widen: tuple[str, ...] = ()
 
     @property
     def former(self) -> frozenset[str]:
@@ -53,6 +55,7 @@ def asked(
     add: Sequence[str],
     drop: Sequence[str],
     rename: Mapping[str, str],
+    widen: Sequence[str],
     columns: Sequence[str] | None,
 ) -> Asked:
     """What is to change, by what an operator gives.
@@ -65,25 +68,31 @@ def asked(
         ColumnsRefused: the names do not fit together, or nothing is to change.
     """
     if columns is not None:
-        if add or drop or rename:
+        if add or drop or rename or widen:
             raise refused(one, "give either all columns, or what is to change")
         add = [name for name in columns if name not in one.columns]
         drop = [name for name in one.columns if name not in columns]
-    for name in (*drop, *rename):
-        if name not in one.columns:
+    made = Asked(add=(*add,), drop=(*drop,), rename=dict(rename), widen=(*widen,))
+    _refuse_unknown(one, made)
+    now = made.of(one.columns)
+    if repeated := [name for name in now if now.count(name) > 1]:
+        raise refused(one, f"it would have two columns {repeated[0]}")
+    if now == one.columns and columns is None and not widen:
+        raise refused(one, "it has these columns already")
+    return made
+
+
+def _refuse_unknown(one: Snapshot, wanted: Asked) -> None:
+    """Refuse to take or change columns that it does not have, or is identified by."""
+    kept = [name for name in wanted.of(one.columns) if name not in wanted.add]
+    named = [(name, one.columns) for name in (*wanted.drop, *wanted.rename)]
+    for name, known in [*named, *((name, kept) for name in wanted.widen)]:
+        if name not in known:
             raise refused(one, f"it has no column {name}")
         if name in one.identity_columns:
             raise refused(one, f"column {name} identifies its rows")
-        if name in drop and name in rename:
-            raise refused(one, f"column {name} is to be dropped and renamed")
-    made = Asked(add=(*add,), drop=(*drop,), rename=dict(rename))
-    now = made.of(one.columns)
-    for name in now:
-        if now.count(name) > 1:
-            raise refused(one, f"it would have two columns {name}")
-    if now == one.columns and columns is None:
-        raise refused(one, "it has these columns already")
-    return made
+    if both := {*wanted.drop} & {*wanted.rename}:
+        raise refused(one, f"column {min(both)} is to be dropped and renamed")
 
 
 def refuse_former_names(
@@ -183,13 +192,13 @@ def refuse_unfit(one: Snapshot, definition: Definition, wanted: Asked) -> None:
 def refuse_numbered(
     one: Snapshot, found: Sequence[numbered_columns.NumberedColumn], wanted: Asked
 ) -> None:
-    """Refuse to rename a column that draws numbers.
+    """Refuse to rename or widen a column that draws numbers.
 
     Raises:
         ColumnsRefused: the message names it.
     """
     names: Collection[str] = {column.column_name for column in found}
-    for name in wanted.rename:
+    for name in (*wanted.rename, *wanted.widen):
         if name in names:
             raise refused(
                 one, f"column {name} draws numbers (--numbers {name}=none ends that)"

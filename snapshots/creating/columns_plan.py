@@ -12,8 +12,8 @@ from deferred.queues.queue import find_queue
 from masters.numbers import columns as numbered_columns
 from sites.sessions.site import Site
 from sites.tables import columns as table_columns
-from sites.tables.table import Table
-from snapshots.creating import alter, base_table, columns_asked
+from sites.tables.table import Column, Table
+from snapshots.creating import alter, base_table, columns_asked, columns_widened
 from snapshots.creating.alter import Condition
 from snapshots.creating.columns_asked import Asked, refused
 from snapshots.definitions import refresh_group, rewrites, snapshot
@@ -36,6 +36,8 @@ class Plan:
     gone: frozenset[str]
     #: by new column, the value that rows which are there get; None for NULL
     filled: Mapping[str, str | None]
+    #: by name, columns of the master that the snapshot's get the types of
+    widened: Mapping[str, Column]
 
     @property
     def empties_queue(self) -> bool:
@@ -107,6 +109,13 @@ def planned(
         conditions=tuple(altered.values()),
         gone=columns_asked.gone(definition.table, wanted, known),
         filled={name: _constant(connection, definition, name) for name in wanted.add},
+        widened=columns_widened.planned(
+            connection,
+            one,
+            wanted,
+            definition.table,
+            find_queue(connection, one.key),
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from itertools import groupby
 from psycopg import sql
 from sqlalchemy import Connection
 
+from deferred.queues.queue import find_queue
 from masters.numbers import columns as numbered_columns
 from sites.names import identifier, quoted
 from sites.sessions import identity
@@ -19,6 +20,7 @@ from sites.tables import ddl, indexes
 from sites.tables.ddl import DefaultNeeds
 from sites.tables.indexes import Index
 from sites.tables.table import Column, Table, Unique, describe
+from snapshots.creating import columns_widened
 from snapshots.definitions import refresh_group, rewrites, snapshot
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.reports import ShapeDifference
@@ -77,13 +79,15 @@ class _Pair:
     indexes_here: Sequence[Index]
     #: columns whose numbers the site draws
     numbered: frozenset[str]
+    #: columns here that can get the wider type of the master's
+    widened: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, here: Connection, home: Connection, site: str, one: Snapshot) -> _Pair:
         """Read both descriptions."""
         table, base = describe(home, one.master), describe(here, one.base)
         drawn = numbered_columns.all_of(here, snapshot=one.key)
-        return cls(
+        pair = cls(
             site=site,
             snapshot=one,
             table=table,
@@ -93,6 +97,13 @@ class _Pair:
             indexes_here=indexes.secondary(here, base),
             numbered=frozenset(column.column_name for column in drawn),
         )
+        queue = find_queue(here, one.key)
+        widened = frozenset(
+            mine.name
+            for theirs, mine in pair.pairs
+            if columns_widened.why_not(here, one, base, mine, theirs, queue) is None
+        )
+        return replace(pair, widened=widened - pair.numbered)
 
     @cached_property
     def there(self) -> dict[str, Column | None]:
@@ -157,6 +168,9 @@ class _Pair:
             again = "Push, drop the snapshot and create it again."
             name = _word(mine.name)
             steps = [f"--drop-column {name}", f"--add-column {_word(theirs.name)}"]
+            if mine.name in self.widened:
+                # If it is to be renamed, that comes first.
+                steps = [f"--widen {_word(theirs.name)}"]
             is_key = mine.name in self.snapshot.identity_columns
             yield self._found(
                 named,

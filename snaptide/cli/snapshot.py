@@ -218,6 +218,7 @@ def alter(
     add: snapshot_columns.Add = None,
     drop: snapshot_columns.Drop = None,
     rename: snapshot_columns.Rename = None,
+    widen: snapshot_columns.Widen = None,
     columns: snapshot_columns.Columns = None,
 ) -> None:
     """Change which rows or columns a snapshot has, what becomes of rows that leave, how
@@ -227,16 +228,20 @@ def alter(
     snapshots that follow this one go on following it. The next refresh compares all
     rows.
 
-    Columns come, go and get the names that the master has given them, while view,
-    grants and queue stay; the next refresh fills new ones. If the condition uses a
-    column that is renamed or dropped, give the new one, too.
+    Columns come, go and get the names and wider types that the master has given them,
+    while view, grants and queue stay; the next refresh fills new ones. If the condition
+    uses a column that is renamed or dropped, give the new one, too.
 
     Example: snaptide snapshot alter jfk flights --where "origin IN ('JFK', 'LGA')"
 
     Example: snaptide snapshot alter jfk flights --add-column gate
     """
     altered = snapshot_columns.ColumnOptions(
-        add=add or (), drop=drop or (), rename=rename or (), columns=columns
+        add=add or (),
+        drop=drop or (),
+        rename=rename or (),
+        widen=widen or (),
+        columns=columns,
     )
     others = sum(one is not None for one in (propagation, leaving, numbers))
     conditions = (where is not None or bool(follow)) + all_rows

@@ -38,6 +38,13 @@ Rename = Annotated[
         "names.",
     ),
 ]
+Widen = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="A column that gets the wider type of the master; repeatable.",
+    ),
+]
 Columns = Annotated[
     str | None,
     typer.Option(
@@ -54,10 +61,12 @@ class ColumnOptions:
     add: Sequence[str]
     drop: Sequence[str]
     rename: Sequence[str]
+    widen: Sequence[str]
     columns: str | None
 
     def __bool__(self) -> bool:
-        return bool(self.add or self.drop or self.rename) or self.columns is not None
+        named = self.add or self.drop or self.rename or self.widen
+        return bool(named) or self.columns is not None
 
 
 def alter(
@@ -74,7 +83,8 @@ def alter(
             name,
             add=[*map(names.plain, options.add)],
             drop=[*map(names.plain, options.drop)],
-            rename=_renamed(options.rename),
+            rename=renamed(options.rename),
+            widen=[*map(names.plain, options.widen)],
             columns=split(options.columns),
             condition=condition,
             progress=progress,
@@ -89,7 +99,12 @@ def split(columns: str | None) -> list[str] | None:
     return [names.plain(one) for one in names.divided(columns, ",")]
 
 
-def _renamed(options: Sequence[str]) -> dict[str, str]:
+def renamed(options: Sequence[str]) -> dict[str, str]:
+    """The new names of columns by the old ones.
+
+    Raises:
+        BadArgument: an option is not OLD=NEW, or an old name is there twice.
+    """
     found: dict[str, str] = {}
     for one in options:
         parts = names.divided(one, "=")
