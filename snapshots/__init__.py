@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         alter_leaving,
     )
     from snapshots.creating.alter_columns import alter_columns
+    from snapshots.creating.alter_everywhere import alter_columns_everywhere
     from snapshots.creating.create import create
     from snapshots.creating.differences_of_shape import list_shape_differences
     from snapshots.creating.drop import drop
@@ -123,6 +124,7 @@ if TYPE_CHECKING:
         LeftBehind,
         RefreshReport,
         ShapeDifference,
+        SiteColumns,
         SnapshotDescription,
         SnapshotReport,
     )
@@ -215,6 +217,7 @@ __all__ = [
     "RowsHidden",
     "RowsKept",
     "ShapeDifference",
+    "SiteColumns",
     "SnapshotCheck",
     "SnapshotDescription",
     "SnapshotLogTooYoung",
@@ -239,6 +242,7 @@ __all__ = [
     "UsersInTheWay",
     "WrongMethod",
     "alter_columns",
+    "alter_columns_everywhere",
     "alter_condition",
     "alter_conditions",
     "alter_leaving",

@@ -103,6 +103,25 @@ class ColumnsReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SiteColumns:
+    """What became of a snapshot when the columns of all of a table were altered."""
+
+    site: str
+    snapshot: str
+    #: done; already, if it had the columns; refused; away, if its site was not reached
+    state: str
+    #: the error's code and message, if it is refused or away
+    code: str | None = None
+    why: str = ""
+    #: those that it has now; empty if it is refused or away
+    columns: tuple[str, ...] = ()
+    #: transactions that were pushed first
+    pushed: int = 0
+    #: as in `ColumnsReport`
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeDifference:
     """Something that a master table has otherwise than its snapshot."""
 

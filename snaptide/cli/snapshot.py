@@ -14,7 +14,12 @@ from rich.tree import Tree
 import groups
 import snapshots
 from sites import Site, names
-from snaptide.cli import snapshot_columns, snapshot_held, snapshot_kept
+from snaptide.cli import (
+    snapshot_columns,
+    snapshot_everywhere,
+    snapshot_held,
+    snapshot_kept,
+)
 from snaptide.cli.apply import create_like
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import end_if
@@ -28,6 +33,7 @@ app = Verbs()
 app.command("held")(snapshot_held.held)
 app.command("refreshes")(snapshot_held.refreshes)
 app.command("kept")(snapshot_kept.kept)
+app.command("alter-all")(snapshot_everywhere.alter_all)
 app.command("remove-kept")(snapshot_kept.remove_kept)
 
 Where = Annotated[
