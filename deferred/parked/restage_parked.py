@@ -55,7 +55,7 @@ def stage(
     _refuse_escaped(connection, error_id, [*edited_calls, *left_out])
     unit = _unit(error_id, procedures)
     staged = []
-    for number, row in enumerate(_tables(connection, error_id)):
+    for number, row in enumerate(tables(connection, error_id)):
         target = QualifiedName(row.target_schema, row.target_table)
         one = work.stage(
             connection, number, target, tuple(row.columns), tuple(row.identity_columns)
@@ -95,8 +95,11 @@ def _refuse_escaped(connection: Connection, error_id: int, but: Sequence[int]) -
         raise ValueDoesNotFit(found)
 
 
-def _tables(connection: Connection, error_id: int) -> Sequence[Row[Any]]:
-    """The tables that calls change, with the columns that each carries."""
+def tables(connection: Connection, error_id: int) -> Sequence[Row[Any]]:
+    """The tables that calls change, with the columns that each carries.
+
+    Of a withdrawn transaction they are snapshots of this site.
+    """
     return connection.execute(
         select(
             error_call.c.target_schema,

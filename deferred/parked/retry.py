@@ -161,7 +161,13 @@ def _put_back(
             f"Error transaction {row.id} was withdrawn: it goes back into its queue "
             "whole."
         )
-    withdrawn.put_back(connection, row)
+    try:
+        with connection.begin_nested():
+            withdrawn.put_back(connection, row)
+    except DBAPIError as error:  # a value that a column cannot read, or a lock
+        if not (sqlstate.caused_by_data(error) or sqlstate.held_up(error)):
+            raise
+        raise _failure(error, row.id, sqlstate.message(error)) from error
     return RetryReport(error_id=row.id, applied=True)
 
 

@@ -7,7 +7,7 @@ Transactions that need what it did are withdrawn with it (`deferred.parked.depen
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from deferred.batches import pusher
 from deferred.catalog import deferred_transaction, delivery
 from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
 from deferred.errors import RetryFailed
-from deferred.parked import dependants, image
+from deferred.parked import dependants, image, restage_parked
 from deferred.queues import on_behalf, refresh_coverage
 from deferred.queues.queue import (
     Queue,
@@ -32,6 +32,7 @@ from masters.errors import UnknownColumn
 from sites import QualifiedName, names
 from sites.errors import UnknownTable
 from sites.sessions.identity import Identity
+from sites.tables import lossy
 from sites.transfer.types import NativeType
 from sites.transfer.values import from_text
 from sites.writing.staged import MOVE
@@ -88,14 +89,16 @@ def put_back(connection: Connection, row: Row[Any]) -> None:
     Its old values are those that the user saw, so a conflict is found as ever.
 
     Raises:
-        RetryFailed: a snapshot that it changed is gone, or a column of it.
+        RetryFailed: a snapshot that it changed is gone, or has other columns by now.
+        sqlalchemy.exc.DBAPIError: a column's type can no longer read a value.
     """
-    target = (error_call.c.target_schema, error_call.c.target_table)
     mine = error_call.c.error_id == row.id
-    for found in connection.execute(select(*target).where(mine).distinct()).all():
-        queue, types = _still_there(connection, QualifiedName(*found), row.id)
+    for made in restage_parked.tables(connection, row.id):
+        queue, types = _still_there(connection, made, row.id)
         calls = _as_calls(queue, types).where(
-            mine, target[0] == found[0], target[1] == found[1]
+            mine,
+            error_call.c.target_schema == made.target_schema,
+            error_call.c.target_table == made.target_table,
         )
         on_behalf.queue_calls(connection, queue, row.origin_user, calls)
     connection.execute(sa.delete(error_call).where(mine))
@@ -124,19 +127,64 @@ def has_calls_of(connection: Connection, snapshot: QualifiedName) -> bool:
 
 
 def _still_there(
-    connection: Connection, snapshot: QualifiedName, error_id: int
+    connection: Connection, made: Row[Any], error_id: int
 ) -> tuple[Queue, list[str]]:
-    """The queue of a snapshot, and the types of its columns."""
+    """The queue of a snapshot that calls were made for, and the types of its columns.
+
+    Parameters:
+        made: as of `restage_parked.tables`.
+    """
+    snapshot = QualifiedName(made.target_schema, made.target_table)
     try:
         queue = find_queue(connection, str(snapshot))
         if queue is None:
-            raise UnknownTable(f"Snapshot {snapshot} is gone, or read-only.")
+            raise UnknownTable(
+                f"Snapshot {snapshot} is gone, read-only, or not loaded yet."
+            )
+        for why in _other_columns(queue, made):
+            raise UnknownColumn(f"Snapshot {snapshot} {why}.")
         table, called = captured_columns(connection, queue)
     except (UnknownTable, UnknownColumn) as gone:
         raise RetryFailed(
             f"Error transaction {error_id}: {gone.message}", error_id=error_id
         ) from gone
     return queue, [table.column(called[name]).recorded for name in queue.columns]
+
+
+def _other_columns(queue: Queue, made: Row[Any]) -> Iterator[str]:
+    """Why calls do not fit the columns that their snapshot has now.
+
+    It may have been dropped and created again, or the master's columns were altered.
+    """
+    lacks = [name for name in made.columns if name not in queue.columns]
+    more = [name for name in queue.columns if name not in made.columns]
+    if lacks:
+        yield f"has no column {', '.join(lacks)} any more"
+    if more:
+        yield f"had no column {', '.join(more)} when the transaction was withdrawn"
+    if {*made.identity_columns} != {*queue.identity_columns}:
+        yield f"identifies its rows by {', '.join(queue.identity_columns)} now"
+    known = (made.target_columns or {}).get(queue.snapshot)
+    # Earlier versions have noted nothing else.
+    if known is not None and not (lacks or more):
+        yield from _altered(queue, known)
+
+
+def _altered(queue: Queue, known: Mapping[str, Any]) -> Iterator[str]:
+    """What is not as it was of columns that have the same names.
+
+    Parameters:
+        known: as `_columns` had it then.
+    """
+    numbers = queue.target_numbers
+    if numbers is not None and known["oid"] == queue.target_oid:
+        for name, number in _by_name(queue, numbers).items():
+            if number != known["numbers"][name]:
+                yield f"shows another column of the master as {name} now"
+    for name, now in _by_name(queue, queue.types).items():
+        was = known["types"][name]
+        if was and now and not lossy.holds(now, was):
+            yield f"has {name} as {now} now, not {was}: values may be rounded or cut"
 
 
 def _waiting(connection: Connection, queue: Queue, wanted: Withdrawal) -> set[str]:
@@ -196,12 +244,31 @@ def _park(
     ids = connection.execute(
         parked.returning(error_transaction.c.id, error_transaction.c.origin_transaction)
     ).all()
-    for queue in queues:
-        for number, xid in ids:
-            _copy(connection, queue, number, xid)
+    for number, xid in ids:
+        changed = [one for one in queues if _copy(connection, one, number, xid)]
+        connection.execute(
+            sa.update(error_transaction)
+            .where(error_transaction.c.id == number)
+            .values(target_columns={one.snapshot: _columns(one) for one in changed})
+        )
 
 
-def _copy(connection: Connection, queue: Queue, number: int, xid: str) -> None:
+def _columns(queue: Queue) -> dict[str, Any]:
+    """The columns that the calls of a queue are for, and the types of their values."""
+    numbers = queue.target_numbers
+    return {
+        "oid": None if numbers is None else queue.target_oid,
+        "numbers": {} if numbers is None else _by_name(queue, numbers),
+        "types": _by_name(queue, queue.types),
+    }
+
+
+def _by_name(queue: Queue, values: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(queue.columns, values, strict=True))
+
+
+def _copy(connection: Connection, queue: Queue, number: int, xid: str) -> int:
+    """Copy the calls of a transaction; returns how many there are."""
     calls, snapshot = queue.sql(), names.parse(queue.snapshot)
     kind = func.upper(cast(calls.c.kind, Text))
     places = range(1, len(queue.columns) + 1)
@@ -220,7 +287,9 @@ def _copy(connection: Connection, queue: Queue, number: int, xid: str) -> None:
         sa.case((kind != "D", new)),
     ).where(dependants.among(calls.c.xid, {xid}))
     columns = [column.name for column in error_call.columns][:8]
-    connection.execute(sa.insert(error_call).from_select(columns, copies))
+    return connection.execute(
+        sa.insert(error_call).from_select(columns, copies)
+    ).rowcount
 
 
 def _take(connection: Connection, queue: Queue, xids: set[str]) -> int:

@@ -1,5 +1,6 @@
 """The policy park: rows leave at once; changes of them are withdrawn, never lost."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ import deferred
 import snapshots
 from deferred.batches.pusher import only_pusher
 from deferred.error_catalog import WITHDRAWN
-from sites import Directory
+from deferred.errors import RetryFailed
+from sites import Directory, Site
 from snaptide import doctor
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -177,3 +179,91 @@ def test_a_withdrawn_change_of_a_snapshot_that_is_gone(hq, jfk, snaptide):
     assert not retried.applied
     assert "Snapshot c is gone" in retried.reason
     assert len(withdrawn(jfk)) == 1
+
+
+def withdraw_one(hq: Site, jfk: Site) -> int:
+    """Have a change of the column v withdrawn; returns the number of the error."""
+    run(hq, "UPDATE public.p SET here = false WHERE id = 2")
+    run(jfk, "UPDATE public.c SET v = 7.25 WHERE id = 2")
+    refresh(jfk, "g")
+    (one,) = withdrawn(jfk)
+    return int(one.id)
+
+
+def make_anew(jfk: Site, columns: list[str] | None = None) -> None:
+    """Drop the snapshot, and create it with all columns of the master, or with some."""
+    snapshots.drop(jfk, "c")
+    made: dict[str, Any] = {"master": "hq", "group": "g", "updatable": True}
+    snapshots.create(jfk, "c", follow=["p"], leaving="park", columns=columns, **made)
+
+
+def refusal(jfk: Site, number: int) -> str:
+    """Why a transaction is not put back; it stands where it stood."""
+    (retried,) = deferred.retry_errors(jfk, [number])
+    assert not retried.applied
+    assert [one.id for one in withdrawn(jfk)] == [number]
+    assert queued(jfk) == 0
+    return retried.reason
+
+
+def test_a_withdrawn_change_of_a_snapshot_that_was_made_anew(hq, jfk):
+    number = withdraw_one(hq, jfk)
+    make_anew(jfk)
+    assert "Snapshot c is gone, read-only, or not loaded" in refusal(jfk, number)
+    refresh(jfk, "g")
+    (retried,) = deferred.retry_errors(jfk, [number])
+    assert retried.applied
+    settle(jfk)
+    assert run(hq, "SELECT p, code, v FROM public.c WHERE id = 2") == [
+        (2, "code2", Decimal("7.25"))
+    ]
+    assert_equal_to_master(jfk)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "columns", "why"),
+    [
+        ("", ["id", "p", "code"], "has no column v any more"),
+        ("RENAME v TO w", None, "has no column v any more"),
+        ("ADD w int", None, "had no column w when the transaction was withdrawn"),
+        ("ALTER v TYPE numeric(9, 1)", None, "has v as numeric(9,1) now, not numeric"),
+    ],
+)
+def test_a_snapshot_that_was_made_anew_with_other_columns(hq, jfk, ddl, columns, why):
+    number = withdraw_one(hq, jfk)
+    if ddl:
+        run(hq, f"ALTER TABLE public.c {ddl}")
+    make_anew(jfk, columns)
+    refresh(jfk, "g")
+    assert why in refusal(jfk, number)
+
+
+def test_columns_that_have_exchanged_their_names(hq, jfk):
+    """In place: the snapshot was never dropped."""
+    run(hq, "ALTER TABLE public.c ADD w numeric(9, 2)")
+    make_anew(jfk)
+    refresh(jfk, "g")
+    number = withdraw_one(hq, jfk)
+    for step in ("v TO x", "w TO v", "x TO w"):
+        run(hq, f"ALTER TABLE public.c RENAME {step}")
+    refresh(jfk, "g")
+    assert "shows another column of the master as v now" in refusal(jfk, number)
+
+
+def test_a_transaction_goes_back_with_all_its_tables_or_with_none(hq, jfk):
+    """Also for a caller who goes on in the transaction in which it was refused."""
+    run(hq, "UPDATE public.p SET here = false WHERE id = 2")
+    with user(jfk) as one:
+        one.execute("UPDATE public.c SET v = 7 WHERE id = 2")
+        one.execute("INSERT INTO public.p VALUES (30, true)")
+        one.commit()
+    refresh(jfk, "g")
+    (number,) = (one.id for one in withdrawn(jfk))
+    for name in ("c", "p"):
+        snapshots.drop(jfk, name)
+    snapshots.create(jfk, "c", master="hq", updatable=True)
+    refresh(jfk, "c")
+    gone = pytest.raises(RetryFailed, match="Snapshot p is gone")
+    with jfk.begin() as connection, gone:
+        deferred.retry(connection, jfk, number)
+    assert queued(jfk) == 0
