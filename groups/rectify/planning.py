@@ -24,6 +24,7 @@ from groups.rectify.report import (
     TableRectified,
 )
 from sites import QualifiedName, Site, retry
+from sites.errors import SiteUnreachable
 from sites.extras import pa
 from sites.progress import Progress
 from snapshots import keys
@@ -105,6 +106,7 @@ def plan(site: Site, wanted: Wanted, progress: Progress | None) -> Plan:
 
     Raises:
         CannotReplicate: the reference, or a target that was named, is left out.
+        SiteUnreachable: it is left out because a master does not answer.
         CheckDisturbed: the group or a queue changed again and again.
     """
     tries = retry.on(CheckDisturbed, stop=stop_after_attempt(ATTEMPTS))
@@ -174,9 +176,9 @@ def _targets(held: Held, wanted: Wanted, left_out: dict[str, str]) -> list[str]:
     for name in (reference, *wanted.targets):
         group.master(name)
         if name in left_out:
-            raise CannotReplicate(
-                f"{name} cannot be compared: {left_out[name]}.", master=name
-            )
+            refused = SiteUnreachable if name in held.away else CannotReplicate
+            why = left_out[name].removesuffix(".")
+            raise refused(f"{name} cannot be compared: {why}.", master=name)
     targets = []
     for name in wanted.targets or [one.name for one in held.masters]:
         if name == reference:
@@ -187,7 +189,8 @@ def _targets(held: Held, wanted: Wanted, left_out: dict[str, str]) -> list[str]:
             continue
         why = f"changes of {reference} come there from {sender}, which is left out"
         if wanted.targets:
-            raise CannotReplicate(f"{name} cannot be corrected: {why}.", master=name)
+            refused = SiteUnreachable if sender in held.away else CannotReplicate
+            raise refused(f"{name} cannot be corrected: {why}.", master=name)
         left_out[name] = why
     return targets
 

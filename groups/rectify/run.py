@@ -73,8 +73,9 @@ def rectify(
         CannotReplicate: a table is not in the group, a master that was named cannot be
             compared, or the group is suspended.
         BadOption, BadKey: an option has no such value, or a table no such key.
-        SiteUnreachable: the site does not answer, or a master went away meanwhile. What
-            was queued by then is kept, and the next rectify pushes it.
+        SiteUnreachable: the site, the reference or a master that was named does not
+            answer, or a master went away meanwhile. What was queued by then is kept,
+            and the next rectify pushes it.
         SiteChanged, SiteRestored, SiteReplaced: a master was restored or replaced.
         TablesDiffer, RowsHidden: a table cannot be compared.
         GroupChanging: another rectify of a target does not end.
