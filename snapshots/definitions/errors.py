@@ -157,6 +157,17 @@ class NeedsParent(SnapshotRefused):
     )
 
 
+class SeveralParents(NeedsParent):
+    """The group has several snapshots of a table that a snapshot is to follow."""
+
+    code = "SNP-256"
+    hint = (
+        "--follow takes the one that is called like the table. To follow another one, "
+        'name its rows: --where "EXISTS (SELECT FROM parent p WHERE p.id = parent_id '
+        'AND ...)".'
+    )
+
+
 class NoSuchReference(SnapshotRefused):
     """The master table has no such foreign key that a snapshot could follow."""
 

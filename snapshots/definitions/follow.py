@@ -10,12 +10,20 @@ from sites.names import QualifiedName, quoted
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables.table import ForeignKey, Table, describe
-from snapshots.definitions.errors import NeedsParent, NoSuchReference
+from snapshots.definitions.errors import (
+    NeedsParent,
+    NoSuchReference,
+    SeveralParents,
+)
 from snapshots.definitions.snapshot import Snapshot
 
 
 class Followed(Protocol):
     """A snapshot that others follow, or that is to be made."""
+
+    @property
+    def key(self) -> str:
+        """Its name."""
 
     @property
     def master(self) -> QualifiedName:
@@ -46,6 +54,8 @@ def composed(
     Raises:
         NoSuchReference: the master has no such foreign key, or more than one.
         NeedsParent: the group has no snapshot of the parent.
+        SeveralParents: it has several with other rows each, and none of them is called
+            like the table.
     """
     if not references:
         return where
@@ -68,7 +78,7 @@ def compose(
         group, members, references, where: as `composed` takes them.
 
     Raises:
-        NoSuchReference, NeedsParent.
+        NoSuchReference, NeedsParent, SeveralParents.
     """
     parts = [
         exists(
@@ -130,13 +140,21 @@ def _whole(key: ForeignKey) -> tuple[str, str]:
 
 
 def _parent(key: ForeignKey, members: Sequence[Followed], group: str) -> Followed:
-    for one in members:
-        if one.master == key.parent:
-            return one
-    raise NeedsParent(
-        f"Refresh group {group} has no snapshot of {key.parent} to follow.",
-        table=str(key.parent),
-    )
+    found = [one for one in members if one.master == key.parent]
+    if not found:
+        raise NeedsParent(
+            f"Refresh group {group} has no snapshot of {key.parent} to follow.",
+            table=str(key.parent),
+        )
+    called_so = [one for one in found if one.key == str(key.parent)]
+    if not called_so and len({one.condition for one in found}) > 1:
+        named = " and ".join(sorted(one.key for one in found))
+        raise SeveralParents(
+            f"{named} are snapshots of {key.parent} in refresh group {group}, with "
+            "other rows each: which one to follow is not said.",
+            table=str(key.parent),
+        )
+    return (called_so or found)[0]
 
 
 def following(child: Snapshot, parent: Snapshot) -> list[Subquery]:

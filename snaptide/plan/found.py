@@ -51,6 +51,11 @@ class FoundSnapshot:
     grants: Mapping[str, frozenset[str]]
 
     @property
+    def key(self) -> str:
+        """Its name."""
+        return self.described.name
+
+    @property
     def master(self) -> QualifiedName:
         """The table that it is a snapshot of."""
         return names.parse(self.described.table)

@@ -12,6 +12,7 @@ from sites.conditions.printed import Printed, conjuncts
 from sites.conditions.subqueries import Subquery
 from sites.names import plain
 from sites.tables.table import ForeignKey, Table
+from snapshots.definitions.errors import SeveralParents
 from snapshots.definitions.follow import compose, following, reference
 from snapshots.definitions.snapshot import Snapshot
 
@@ -101,7 +102,10 @@ def _means(
 ) -> bool:
     """Whether what was phrased is the condition of the snapshot."""
     group = one.refresh_group
-    text = compose(table, group, members, made.follow, made.where)
+    try:
+        text = compose(table, group, members, made.follow, made.where)
+    except SeveralParents:
+        return False
     assert text is not None
     return where.canonical(connection, table.qualified, text).text == one.condition
 

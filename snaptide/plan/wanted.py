@@ -56,6 +56,11 @@ class Wanted:
     types: tuple[TypeStatement, ...]
 
     @property
+    def key(self) -> str:
+        """Its name, as text."""
+        return str(self.name)
+
+    @property
     def master(self) -> QualifiedName:
         """The table that it is a snapshot of."""
         return self.table.qualified

@@ -18,9 +18,11 @@ from snapshots.definitions.errors import (
     NeedsParent,
     NoSuchReference,
     NotByKey,
+    SeveralParents,
 )
 from snapshots.differences import comparison, moved
 from snaptide import doctor
+from snaptide.plan import export
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
@@ -391,6 +393,35 @@ def test_what_cannot_be_kept_up_to_date_is_refused(hq, jfk):
         "jfk:payment",
         "jfk:rental",
     )
+
+
+def test_several_snapshots_of_a_parent(jfk):
+    """The one that is called like the table is followed, unless there is none."""
+    made: dict[str, Any] = {"master": "hq", "group": "shop"}
+    snapshots.create(jfk, "also", table="customer", where="store_id = 2", **made)
+    done = snapshots.create(jfk, "some", table="rental", follow=["customer"], **made)
+    assert "store_id = 1" in str(done.condition)
+    refresh(jfk, "shop")
+    assert_equal_to_master(jfk)
+    for name in ("some", "payment", "rental", "customer"):
+        snapshots.drop(jfk, name)
+    done = snapshots.create(jfk, "rental", follow=["customer"], **made)
+    assert "store_id = 2" in str(done.condition)
+    made["table"] = "customer"
+    snapshots.create(jfk, "every", **made)
+    # What follows one goes on, and a file names it by its condition.
+    altered = snapshots.alter_condition(jfk, "also", where="store_id = 1")
+    assert [one.name for one in altered] == ["also", "rental"]
+    said = export(jfk).document["snapshots"]["rental"]
+    assert ("follow" in said, "store_id = 1" in said["where"]) == (False, True)
+    made["table"] = "rental"
+    both = "also and every are snapshots of customer in refresh group shop"
+    with pytest.raises(SeveralParents, match=both):
+        snapshots.create(jfk, "some", follow=["customer"], **made)
+    with pytest.raises(SeveralParents, match=both):
+        snapshots.alter_condition(jfk, "rental", follow=["customer_id"])
+    refresh(jfk, "shop")
+    assert_equal_to_master(jfk)
 
 
 def test_parents_of_one_name_in_two_schemas(hq, jfk):
