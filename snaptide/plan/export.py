@@ -50,6 +50,9 @@ FROM (
 
 _SAID = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
+#: A master, one of its tables, and what a file says of it.
+_Said = tuple[str, str, Any]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
@@ -79,15 +82,16 @@ def export(site: Site, parameters: Iterable[str] = ()) -> Exported:
         kept = snapshot.all_of(connection)
         notes = [*_unsaid(connection, kept)]
     found = found_at(site)
+    tables = _tables(found, kept)
     values = {name: _value(site, kept, name) for name in parameters}
     sections = _snapshots(site, found, kept, values)
     short = _named(site.name, {name: value for name, (_, value) in values.items()})
     document: dict[str, Any] = {
         "site": {"name": short},
         "groups": _groups(found),
-        "logs": _logs(site, found, kept),
+        "logs": _by_table("the log", _logs(site, tables), tables, notes),
         "snapshots": sections,
-        "tables": escaped(_rules(site, found, kept)),
+        "tables": _by_table("the rules", _rules(site, tables), tables, notes),
         "destinations": _budgets(found),
         "schedules": escaped(_schedules(found)),
     }
@@ -175,23 +179,41 @@ def _groups(found: Found) -> dict[str, dict[str, str]]:
     }
 
 
-def _logs(site: Site, found: Found, kept: Sequence[Snapshot]) -> dict[str, Any]:
+def _logs(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:
     """The logs that are not plain ones."""
-    return {
-        log.table: {"with_rowid": True}
-        for home, tables in _tables(found, kept).items()
-        for log in masters.list_snapshot_logs(site.peer(home))
-        if log.with_rowid and log.table in tables
-    }
+    for home, theirs in tables.items():
+        for log in masters.list_snapshot_logs(site.peer(home)):
+            if log.with_rowid and log.table in theirs:
+                yield home, log.table, {"with_rowid": True}
 
 
-def _rules(site: Site, found: Found, kept: Sequence[Snapshot]) -> dict[str, Any]:
-    return {
-        name: body
-        for home, tables in _tables(found, kept).items()
-        for name, body in rulebook.export(site.peer(home))["tables"].items()
-        if name in tables
-    }
+def _rules(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:
+    for home, theirs in tables.items():
+        for name, body in rulebook.export(site.peer(home))["tables"].items():
+            if name in theirs:
+                yield home, name, escaped(body)
+
+
+def _by_table(
+    what: str, said: Iterable[_Said], tables: Mapping[str, set[str]], notes: list[str]
+) -> dict[str, Any]:
+    """What is said of the tables, by their names; a note of those that are ambiguous.
+
+    Parameters:
+        tables: by master, those that the site has snapshots of. A file says of which
+            master a table is by its snapshots alone.
+    """
+    found = {}
+    for home, table, body in said:
+        homes = [one for one, theirs in tables.items() if table in theirs]
+        if len(homes) == 1:
+            found[table] = body
+        else:
+            notes.append(
+                f"{what} of {table} at {home}: it has snapshots of such a table of "
+                f"{' and '.join(homes)}"
+            )
+    return found
 
 
 def _tables(found: Found, kept: Sequence[Snapshot]) -> dict[str, set[str]]:

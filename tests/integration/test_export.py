@@ -20,7 +20,7 @@ from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
 from tests.site_file import FILE, SHOP, applied, make_clerk, planned, write
-from tests.stories import assert_equal_to_master
+from tests.stories import assert_equal_to_master, column_groups
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -120,6 +120,28 @@ def test_what_commands_made_is_written_as_a_file(
     again = planned(sites, write(tmp_path, toml.written(said)))
     assert [one.command for one in again.steps] == []
     assert (again.extra, again.refused, again.notes) == ((), (), ())
+
+
+def test_tables_of_one_name_at_two_masters(sites: Directory, tmp_path: Path) -> None:
+    """A file cannot say whose rules and log they are, so it says that."""
+    store1 = sites["store1"]
+    for home in ("hq", "store2"):
+        run(sites[home], "CREATE TABLE public.visit (id int PRIMARY KEY, n int, m int)")
+        log(sites[home], "visit", with_rowid=home == "hq")
+        column_groups(sites[home], "visit", {"n" if home == "hq" else "m": "discard"})
+        name = f"visit_{home}"
+        snapshots.create(store1, name, table="visit", master=home, updatable=True)
+        snapshots.refresh(store1, name)
+    found = export(store1)
+    assert {"logs", "tables"} & found.document.keys() == set()
+    both = "it has snapshots of such a table of hq and store2"
+    assert found.notes == (
+        f"the log of visit at hq: {both}",
+        f"the rules of visit at hq: {both}",
+        f"the rules of visit at store2: {both}",
+    )
+    again = planned(sites, write(tmp_path, toml.written(found.document)))
+    assert (again.steps, again.extra, again.refused, again.notes) == ((), (), (), ())
 
 
 def test_synchronous_propagation_is_written_and_kept(
