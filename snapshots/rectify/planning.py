@@ -64,6 +64,8 @@ class GroupPlan:
     master: Site
     intents: tuple[Intent, ...]
     reports: tuple[SnapshotRectified, ...]
+    #: snapshots that were not looked at, since no refresh has filled them
+    not_loaded: tuple[str, ...]
 
 
 def plan(
@@ -99,6 +101,7 @@ def plan(
         master=held.sides.master.site,
         intents=tuple(intents),
         reports=tuple(made[name][1] for name in wanted if name in made),
+        not_loaded=tuple(name for name in wanted if name not in made),
     )
 
 

@@ -108,6 +108,8 @@ class RectifyReport:
     #: nothing was written
     dry_run: bool
     snapshots: tuple[SnapshotRectified, ...]
+    #: snapshots that were not looked at, since no refresh has filled them yet
+    not_loaded: tuple[str, ...]
     #: when it began, by the site's clock
     at: datetime
     seconds: float

@@ -139,6 +139,7 @@ def rectify(
         site=site.name,
         dry_run=dry_run,
         snapshots=tuple(found),
+        not_loaded=tuple(name for made in plans for name in made.not_loaded),
         at=at,
         seconds=time.monotonic() - began,
     )

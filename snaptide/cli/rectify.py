@@ -104,7 +104,8 @@ def rectify(
 
     Users go on working, and lose nothing. Rows that differ for a reason take their
     course. Ends with 1 if rows still differ without a reason, and with 3 if a dry run
-    found any, or if some differ still for a reason or cannot be told.
+    found any, if some differ still for a reason or cannot be told, or if a snapshot is
+    not loaded yet.
 
     Example: snaptide rectify jfk flights --extra keep --dry-run
     """
@@ -142,6 +143,7 @@ def rectify(
         failed=report.unexplained,
         attention=report.waiting
         or report.unproven
+        or report.not_loaded
         or (report.dry_run and report.to_mend),
     )
 
@@ -253,6 +255,9 @@ def _done(report: RectifyReport) -> Table:
 
 
 def _said(report: RectifyReport, plan: Path | None) -> str:
+    said = rectified(report)
     if plan is not None:
-        return f"{plan} has the plan: edit it, then run rectify with --apply {plan}."
-    return rectified(report)
+        said = f"{plan} has the plan: edit it, then run rectify with --apply {plan}."
+    if report.not_loaded:
+        said += f" Not loaded yet: {', '.join(report.not_loaded)}."
+    return said

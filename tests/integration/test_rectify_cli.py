@@ -58,6 +58,22 @@ def test_it_shows_what_it_would_do_and_does_it(snaptide: Snaptide, jfk: Site) ->
     assert (done.exit_code, "0 rows mended." in done.stdout) == (0, True)
 
 
+def test_what_is_not_loaded_yet_is_named(
+    snaptide: Snaptide, hq: Site, jfk: Site
+) -> None:
+    """A refresh fills it: there is nothing to be mended in it."""
+    run(hq, "CREATE TABLE public.u (id int PRIMARY KEY)")
+    log(hq, "u")
+    snapshots.create(jfk, "u", master="hq")
+    done = snaptide("rectify", "jfk", "u")
+    assert (done.exit_code, "Not loaded yet: u." in done.stdout) == (3, True)
+    corrupt(jfk)
+    done = snaptide("rectify", "jfk")
+    said = "3 rows mended. Not loaded yet: u."
+    assert (done.exit_code, said in done.stdout) == (3, True)
+    assert snapshots.rectify(jfk, "u", dry_run=True).not_loaded == ("u",)
+
+
 def test_plan_is_written_edited_and_applied(
     snaptide: Snaptide, hq: Site, jfk: Site, tmp_path: Path
 ) -> None:
