@@ -32,6 +32,9 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
     wait only for the drop itself. If the drop fails or never comes, the snapshot
     is unchanged, and its next refresh, which has to be complete, registers it.
 
+    Transactions that were withdrawn from its queue stay in the site's error queue. They
+    can be put back once the snapshot was created again with the same columns.
+
     Parameters:
         force: drop it even if changes are not delivered or rows that left it are
             kept, which are then lost, or if the master cannot be reached, whose log

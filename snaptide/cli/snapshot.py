@@ -318,11 +318,14 @@ def drop(
         bool,
         typer.Option(
             "--force",
-            help="Drop it even if changes are not delivered, or the master is away.",
+            help="Drop it even if changes are not delivered or rows are kept, which "
+            "are then lost, or the master is away.",
         ),
     ] = False,
 ) -> None:
     """Drop a snapshot; the master table stays.
+
+    Transactions that were withdrawn stay in the site's error queue.
 
     Example: snaptide snapshot drop jfk flights
     """
