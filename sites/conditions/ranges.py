@@ -7,7 +7,7 @@ if they are read under one database snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,10 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Table, Text, func
 from sqlalchemy.dialects.postgresql import CHAR, OID, REAL, REGCLASS
 
 from sites.names import QualifiedName, quoted
+from sites.sessions.prepared import planned_once
+from sites.sql import load
 from sites.tables import locks
+from sites.tables import table as tables
 from sites.transfer.types import NativeType
 
 #: Large enough that the start of a task costs little in comparison.
@@ -38,6 +41,8 @@ _CLASS = Table(
 _NAMESPACE = Table("pg_namespace", _pg, Column("oid", OID), Column("nspname", Text))
 _INHERITS = Table("pg_inherits", _pg, Column("inhrelid", OID), Column("inhparent", OID))
 _METHOD = Table("pg_am", _pg, Column("oid", OID), Column("amname", Text))
+
+_PARTS_SINCE = planned_once(sa.text(load("parts_since")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,30 @@ def leaves(connection: Connection, table: QualifiedName) -> dict[int, Leaf]:
         leaf.oid: Leaf(name=QualifiedName(leaf.nspname, leaf.relname), file=leaf.file)
         for leaf in connection.execute(_leaves(table))
     }
+
+
+def parts_since(
+    connection: Connection, table: QualifiedName, position: str
+) -> dict[int, QualifiedName]:
+    """The parts of a table that came to it after a position, or came back, by oid.
+
+    Nothing need have recorded what was changed of them before.
+    """
+    asked = {"table": _quoted(table), "since": position}
+    rows = connection.execute(_PARTS_SINCE, asked)
+    return {row.oid: QualifiedName(row.nspname, row.relname) for row in rows}
+
+
+def came_since(
+    connection: Connection,
+    table: tables.Table,
+    parts: Collection[int],
+    position: str | None,
+) -> Collection[int]:
+    """The same for a table whose `leaves` are known; none if there is no position."""
+    if position is None or set(parts) == {table.oid}:
+        return ()
+    return parts_since(connection, table.qualified, position).keys()
 
 
 def ctid_ranges(

@@ -44,6 +44,8 @@ class Parent:
     log: Row[Any] | None
     #: the file of each table that holds its rows, by oid
     files: Files
+    #: a part of it came after the group's position, or came back
+    has_other_parts: bool
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -70,11 +72,13 @@ def read(
     master: Connection,
     snapshots: Sequence[Snapshot],
     logs: Mapping[QualifiedName, Row[Any]],
+    since: str | None,
 ) -> dict[QualifiedName, Parent]:
     """Read the tables that the conditions of snapshots ask.
 
     Parameters:
         logs: the catalog rows of their snapshot logs.
+        since: the group's position.
 
     Raises:
         UnknownTable: one of them is gone.
@@ -84,17 +88,20 @@ def read(
     for snapshot in snapshots:
         for name, uses in asked(snapshot).items():
             if name not in found:
-                found[name] = _read(master, name, logs.get(name))
+                found[name] = _read(master, name, logs.get(name), since)
             _refuse_altered(found[name].table, uses, snapshot)
     return found
 
 
-def _read(master: Connection, name: QualifiedName, log: Row[Any] | None) -> Parent:
-    parts = ranges.leaves(master, name)
+def _read(
+    master: Connection, name: QualifiedName, log: Row[Any] | None, since: str | None
+) -> Parent:
+    parts, table = ranges.leaves(master, name), describe(master, name)
     return Parent(
-        table=describe(master, name),
+        table=table,
         log=log,
         files={oid: leaf.file for oid, leaf in parts.items()},
+        has_other_parts=bool(ranges.came_since(master, table, parts, since)),
     )
 
 

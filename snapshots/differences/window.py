@@ -198,7 +198,7 @@ def read(
         some = [s for s in snapshots if group.shown_by(s) == since]
         logs = catalog.logs_since(master, parents.tables(some), since)
         unrecorded |= dict.fromkeys(n for n, log in logs.items() if not log.whole)
-        seen = parents.read(master, some, logs)
+        seen = parents.read(master, some, logs, since)
         for s in some:
             members[s.key] = _member(
                 master, site, group, s, since, methods, known, row, logs, seen
@@ -306,7 +306,9 @@ def _member(
     fitting.refuse_lossy(snapshot, table, base)
     rewrites.refuse_generated_otherwise(snapshot, table, base)
     parts = ranges.leaves(master, snapshot.master)
-    kept = snapshot.key in known and set(snapshot.master_parts or ()) <= parts.keys()
+    came = ranges.came_since(master, table, parts, since)
+    before = set(snapshot.master_parts or ())
+    kept = snapshot.key in known and before <= parts.keys() and before.isdisjoint(came)
     if not all(log is None or log.whole for log in logs.values()):
         # As long as statements on a part are not recorded, rows may change unseen.
         parts = {oid: replace(leaf, file=0) for oid, leaf in parts.items()}
@@ -333,7 +335,8 @@ def _is_rewritten(member: Member) -> bool:
         return True
     why = rewrites.why_rewritten(member.snapshot, member.states, member.files)
     return why is not None or any(
-        parents.is_rewritten(member.snapshot, name, one.columns, one.files)
+        one.has_other_parts
+        or parents.is_rewritten(member.snapshot, name, one.columns, one.files)
         for name, one in member.parents.items()
     )
 

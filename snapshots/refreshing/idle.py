@@ -173,7 +173,15 @@ def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
         and _is_untouched(m, there[m.master], _files(master, m.master, there))
         and all(_is_same_parent(master, m, name, there) for name in parents.asked(m))
         for m in task.members
-    )
+    ) and not any(_has_other_parts(master, task, *one) for one in there.items())
+
+
+def _has_other_parts(
+    master: Connection, task: Task, name: QualifiedName, seen: Glance
+) -> bool:
+    """Whether a part of a table came since the last refresh, or came back."""
+    since = str(task.group.position)
+    return seen.alone is None and bool(ranges.parts_since(master, name, since))
 
 
 def _files(
