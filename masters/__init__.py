@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         list_snapshot_logs,
         show_snapshot_log,
     )
+    from masters.log.whole import RepairedLog, repair_snapshot_logs
     from masters.numbers.listing import LeasedNumbers, list_leases
     from masters.resolution.conflict import Conflict, Kind
     from masters.resolution.method import Method
@@ -90,6 +91,7 @@ __all__ = [
     "NumbersUsedUp",
     "PartUnrecorded",
     "PastDdl",
+    "RepairedLog",
     "Rule",
     "RuleError",
     "RuleExists",
@@ -127,6 +129,7 @@ __all__ = [
     "list_rules",
     "list_snapshot_logs",
     "purge_snapshot_logs",
+    "repair_snapshot_logs",
     "send_old_values",
     "set_column_group",
     "set_row_version",

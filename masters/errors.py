@@ -142,8 +142,10 @@ class PartUnrecorded(SnaptideError):
     code = "SNP-106"
     hint = (
         "Run the statements that the message names at the master, as the owner of the "
-        "part. If triggers were off, then refresh all snapshots of the table "
-        "completely: nobody knows what was changed meanwhile."
+        "part. So that new parts get their triggers at once, have a superuser run once "
+        "what `snaptide log repair SITE --print` prints. If triggers were off, then "
+        "refresh all snapshots of the table completely: nobody knows what was changed "
+        "meanwhile."
     )
 
 

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
+from masters.log import arming
 from masters.log.snapshot_log import create_snapshot_log
 from sites import Directory, Site
 from sites.sessions import identity
@@ -87,3 +88,9 @@ def log(site: Site, *tables: str, with_rowid: bool = False) -> None:
     """Create a snapshot log for each table."""
     for table in tables:
         create_snapshot_log(site, table, with_rowid=with_rowid)
+
+
+def unarmed(site: Site) -> None:
+    """New partitions get no triggers, as where our user may create no event trigger."""
+    with site.transaction() as connection:
+        arming.remove(connection)

@@ -9,7 +9,17 @@ from datetime import datetime
 from typing import Any
 
 from psycopg import sql
-from sqlalchemy import Connection, Row, Text, delete, func, insert, select, text
+from sqlalchemy import (
+    Connection,
+    Row,
+    Text,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    text,
+)
 
 from masters.catalog import registered_snapshot, snapshot_log
 from masters.errors import (
@@ -18,7 +28,7 @@ from masters.errors import (
     SnapshotLogExists,
     SnapshotLogInUse,
 )
-from masters.log import log_function, registration, ring
+from masters.log import arming, log_function, registration, ring
 from masters.log.catalog import find_log, get_log
 from masters.log.unloggable import why_unloggable
 from sites import QualifiedName, Site, faults, names
@@ -50,12 +60,17 @@ class SnapshotLog:
     snapshots: tuple[str, ...]
     #: users' triggers of the table, which fire for changes that sites push, too
     triggers: tuple[str, ...] = ()
+    #: new partitions and children get the triggers of the log at once
+    arms_parts: bool = False
 
 
 def create_snapshot_log(
     site: Site, table: str, *, with_rowid: bool = False
 ) -> SnapshotLog:
     """Record the changes of a master table from now on (Oracle: CREATE SNAPSHOT LOG).
+
+    The first log of a master creates an event trigger for partitions that come later,
+    if our user may.
 
     Parameters:
         site: the master.
@@ -102,6 +117,8 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
             triggers.remove(connection, log.log_table)
             ring.drop(connection, log.log_table)
             connection.execute(delete(snapshot_log).where(snapshot_log.c.id == log.id))
+            if connection.scalar(select(~exists().select_from(snapshot_log))):
+                arming.remove(connection)
             faults.point("log_drop.before_commit")
     faults.point("log_drop.after_commit")
 
@@ -112,7 +129,8 @@ def list_snapshot_logs(site: Site) -> list[SnapshotLog]:
         rows = connection.execute(
             select(snapshot_log).order_by("table_schema", "table_name")
         ).all()
-        return [_describe(connection, row) for row in rows]
+        arms = arming.why_not(connection) is None
+        return [_describe(connection, row, arms_parts=arms) for row in rows]
 
 
 def show_snapshot_log(site: Site, table: str) -> SnapshotLog:
@@ -122,7 +140,9 @@ def show_snapshot_log(site: Site, table: str) -> SnapshotLog:
         NoSnapshotLog: the table has none.
     """
     with identity.initialised(site) as connection:
-        return _describe(connection, get_log(connection, names.parse(table)))
+        arms = arming.why_not(connection) is None
+        log = get_log(connection, names.parse(table))
+        return _describe(connection, log, arms_parts=arms)
 
 
 def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) -> None:
@@ -142,6 +162,7 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
     log = names.derived(log_function.PREFIX, name)
     ring.create(connection, log, table, keys)
     log_function.install(connection, _capture(table, log, keys))
+    arming.install(connection)
     roles.open_to(connection, name, roles.MASTER)
     connection.execute(
         insert(snapshot_log).values(
@@ -156,12 +177,15 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
 
 
 def replace_functions(connection: Connection) -> None:
-    """Replace the trigger functions of all logs by those of this program's version.
+    """Replace the triggers' functions of all logs by those of this program's version.
 
     If a table has lost its key, or has it in another type, its log is not changed:
     `snaptide doctor` finds it.
     """
-    for log in connection.execute(select(snapshot_log)):
+    logs = connection.execute(select(snapshot_log)).all()
+    if logs:
+        arming.install(connection)
+    for log in logs:
         with suppress(UnknownTable, KeyError):
             table = describe(
                 connection, QualifiedName(log.table_schema, log.table_name)
@@ -223,7 +247,9 @@ def _add_rowid(connection: Connection, table: Table) -> None:
     )
 
 
-def _describe(connection: Connection, row: Row[Any]) -> SnapshotLog:
+def _describe(
+    connection: Connection, row: Row[Any], *, arms_parts: bool
+) -> SnapshotLog:
     rows = connection.scalar(
         text(
             "SELECT COALESCE(sum(greatest(c.reltuples, 0)), 0)::int8 FROM pg_inherits i"
@@ -243,6 +269,7 @@ def _describe(connection: Connection, row: Row[Any]) -> SnapshotLog:
         rows=rows or 0,
         snapshots=tuple(_users(connection, table)),
         triggers=firing_names(connection, table),
+        arms_parts=arms_parts,
     )
 
 

@@ -1,31 +1,100 @@
 """Making a log record all parts of its table again.
 
-A partition or inheritance child that came after the log has none of its triggers, and
-ALTER TABLE ... DISABLE TRIGGER or ENABLE TRIGGER ALL changes those that are there.
-Until then statements on the part itself are in no log.
+A partition or inheritance child that came after the log has none of its triggers, if
+there is no event trigger (`masters.log.arming`). ALTER TABLE ... DISABLE TRIGGER or
+ENABLE TRIGGER ALL changes those that are there. Until then statements on the part
+itself are in no log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from psycopg import errors as pg
-from sqlalchemy import func, update
+from sqlalchemy import Connection, func, select, update
 
-from masters.catalog import snapshot_log
-from masters.errors import PartUnrecorded
-from masters.log.catalog import find_log
+from masters.catalog import registered_snapshot, snapshot_log
+from masters.errors import CannotLogTable, PartUnrecorded
+from masters.log import arming, registration
+from masters.log.catalog import find_log, get_log
 from masters.log.log_function import EVENTS
-from sites import QualifiedName, Site
+from sites import QualifiedName, Site, names
 from sites.capture import triggers
 from sites.capture.triggers import Lacking
+from sites.conditions import ranges
+from sites.sessions import identity
 from sites.tables import locks
 from sites.tables.table import Table, describe
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairedLog:
+    """A snapshot log whose table and parts all have their triggers now."""
+
+    table: str
+    #: those that lacked some, or had them off
+    parts: tuple[str, ...]
+
+
+def repair_snapshot_logs(site: Site, table: str | None = None) -> list[RepairedLog]:
+    """Give tables and their parts the triggers of their snapshot logs that they lack.
+
+    A refresh does so, too. It is for a master whose user may create no event trigger:
+    run after a new partition, it has changes recorded before the next refresh. The
+    event trigger is created as well, if our user may.
+
+    Parameters:
+        table: `name` or `schema.name`; every table with a log if it is None.
+
+    Returns:
+        The log of each table, by name.
+
+    Raises:
+        NoSnapshotLog, UnknownTable: the table has none, or is gone.
+        PartUnrecorded: our user does not own a part.
+        RecordedAlready: a part has the triggers of another table's log.
+        CannotLogTable: a part is a foreign table.
+    """
+    with identity.initialised(site) as connection:
+        if table is not None:
+            get_log(connection, names.parse(table))
+        found = list(_logged(connection)) if table is None else [names.parse(table)]
+        if found:
+            arming.install(connection)
+    return [_repair(site, name) for name in found]
+
+
+def _logged(connection: Connection) -> Iterator[QualifiedName]:
+    """All tables with a log that are there."""
+    at = snapshot_log.c
+    name = func.format("%I.%I", at.table_schema, at.table_name)
+    there = func.to_regclass(name).is_not(None)
+    found = select(at.table_schema, at.table_name).where(there)
+    for row in connection.execute(found.order_by(at.table_schema, at.table_name)):
+        yield QualifiedName(*row)
+
+
+def _repair(site: Site, name: QualifiedName) -> RepairedLog:
+    parts: Sequence[Lacking] = ()
+    for attempt in locks.patiently():
+        with attempt:
+            try:
+                parts = make(site, name)
+            except pg.WrongObjectType as error:
+                raise CannotLogTable(
+                    f"A part of {name} is a foreign table, which can have no triggers "
+                    "that record changes: each refresh compares all rows.",
+                    table=str(name),
+                ) from error
+    return RepairedLog(table=str(name), parts=tuple(str(one.table) for one in parts))
+
+
 def make(
-    site: Site, name: QualifiedName, joined: Sequence[Collection[QualifiedName]]
-) -> None:
+    site: Site,
+    name: QualifiedName,
+    joined: Sequence[Collection[QualifiedName]] | None = None,
+) -> Sequence[Lacking]:
     """Create the triggers of a log that are missing, and switch on those that are off.
 
     The log counts as a new one then, because nobody knows what was changed meanwhile:
@@ -35,7 +104,11 @@ def make(
     Parameters:
         site: the master.
         joined: for each snapshot of the table in this refresh, the parts that it has
-            not seen yet.
+            not seen yet; by default, those of all registered ones, as far as the
+            master knows.
+
+    Returns:
+        What lacked triggers.
 
     Raises:
         PartUnrecorded: our user does not own a part.
@@ -47,7 +120,7 @@ def make(
         locks.briefly(connection)
         log = find_log(connection, name)
         if log is None:
-            return
+            return ()
         table = describe(connection, name)
         missing = triggers.lacking(
             connection, table, log.log_table, events=EVENTS, subscribed=True
@@ -58,12 +131,27 @@ def make(
             )
         except pg.InsufficientPrivilege as error:
             raise _unrecorded(table, missing) from error
+        if joined is None:
+            joined = _unseen(connection, name)
         if not all(one.is_new and _in_all(one.table, joined) for one in missing):
             connection.execute(
                 update(snapshot_log)
                 .where(snapshot_log.c.id == log.id)
                 .values(created_xid=func.pg_current_xact_id())
             )
+        return missing
+
+
+def _unseen(
+    connection: Connection, name: QualifiedName
+) -> list[Collection[QualifiedName]]:
+    """For each registered snapshot of a table, the parts that it has not seen yet."""
+    at = registered_snapshot.c.position
+    known = select(at).where(registration.of_log(name), at.is_not(None))
+    return [
+        ranges.parts_since(connection, name, str(position)).values()
+        for position in connection.scalars(known).all()
+    ]
 
 
 def _unrecorded(table: Table, missing: Sequence[Lacking]) -> PartUnrecorded:

@@ -110,7 +110,7 @@ def of_row(
 def _wanted(function: str, events: Sequence[str], *, subscribed: bool) -> list[str]:
     """The triggers of a function on one table, and how each is enabled."""
     every = (*events, SUBSCRIBED) if subscribed else events
-    return [f"{_trigger_name(function, event)} {_mode(event)}" for event in every]
+    return [f"{name_of(function, event)} {_mode(event)}" for event in every]
 
 
 def remove(connection: Connection, function: str) -> None:
@@ -186,7 +186,7 @@ class Lacking:
             for statement in creation(self.table, self.function, event)
         ]
         return made + [
-            enabling(self.table, _trigger_name(self.function, event), event)
+            enabling(self.table, name_of(self.function, event), event)
             for event in self.off
         ]
 
@@ -210,9 +210,7 @@ def lacking(
     every = (*events, SUBSCRIBED) if subscribed else tuple(events)
     found = []
     for one, cloned in tree(connection, table):
-        state = {
-            event: how.get((one, _trigger_name(function, event))) for event in every
-        }
+        state = {event: how.get((one, name_of(function, event))) for event in every}
         gone = [
             event
             for event, there in state.items()
@@ -243,7 +241,7 @@ def _refuse_recorded(
     parts = {
         "schemas": [one.schema for one in tables],
         "names": [one.name for one in tables],
-        "trigger": _trigger_name(function, "INSERT"),
+        "trigger": name_of(function, "INSERT"),
         "function": function,
     }
     found = connection.execute(text(load("recorded_already")), parts).first()
@@ -272,16 +270,35 @@ def creation(table: QualifiedName, function: str, event: str) -> list[sql.Compos
         event: a kind of statement; or `SUBSCRIBED`, for the row trigger that records
             writes of a native subscription, and that nothing else fires.
     """
-    name = _trigger_name(function, event)
+    called = sql.Identifier(SCHEMA, function)
+    return _creation(identifier(table), called, name_of(function, event), event)
+
+
+def creation_patterns(prefix: str, event: str) -> list[sql.Composed]:
+    """The same for a function of the database, as patterns of PostgreSQL's format().
+
+    Their first argument is the table, as regclass, and the second the name of the
+    function.
+
+    Parameters:
+        prefix: as in `of_row`.
+    """
+    called = sql.SQL("{}.%2$I").format(sql.Identifier(SCHEMA))
+    return _creation(sql.SQL("%1$s"), called, name_of(prefix, event), event)
+
+
+def _creation(
+    table: sql.Composable, function: sql.Composable, name: str, event: str
+) -> list[sql.Composed]:
     create = _CREATE_FOR_ROWS if event == SUBSCRIBED else _CREATE
     statement = sql.SQL(create).format(
         name=sql.Identifier(name),
         event=sql.SQL(event),
         images=sql.SQL(_IMAGES.get(event, "")),
-        table=identifier(table),
-        function=sql.Identifier(SCHEMA, function),
+        table=table,
+        function=function,
     )
-    return [statement, enabling(table, name, event)]
+    return [statement, _enabling(table, name, event)]
 
 
 _CREATE = (
@@ -300,8 +317,12 @@ def enabling(table: QualifiedName, trigger: str, event: str = "") -> sql.Compose
     Parameters:
         event: `SUBSCRIBED`, if it is for native subscriptions alone.
     """
+    return _enabling(identifier(table), trigger, event)
+
+
+def _enabling(table: sql.Composable, trigger: str, event: str) -> sql.Composed:
     return sql.SQL("ALTER TABLE {} ENABLE {} TRIGGER {}").format(
-        identifier(table),
+        table,
         sql.SQL("REPLICA" if event == SUBSCRIBED else "ALWAYS"),
         sql.Identifier(trigger),
     )
@@ -311,7 +332,8 @@ def _mode(event: str) -> str:
     return REPLICA if event == SUBSCRIBED else ALWAYS
 
 
-def _trigger_name(function: str, event: str) -> str:
+def name_of(function: str, event: str) -> str:
+    """The name of the trigger that calls a function for a kind of statement."""
     # The kind of record is part of the name: one table can have a log and a queue.
     return f"snaptide_{function.partition('$')[0]}_{event.lower()}"
 

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 import masters
 from masters.catalog import registered_snapshot
-from masters.log import registration
+from masters.log import arming, registration
 from sites import Site
 from sites.sessions import identity
 from snaptide.cli.arguments import SiteArgument
@@ -113,6 +113,47 @@ def drop(
     """
     masters.drop_snapshot_log(site, table, force=force)
     show_facts(program, site=site.name, dropped=table)
+
+
+@app.command()
+def repair(
+    program: Program,
+    site: SiteArgument,
+    name: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="table or schema.table")
+    ] = None,
+    printing: Annotated[
+        bool,
+        typer.Option(
+            "--print",
+            help="Print what a superuser runs once, so that new partitions get their "
+            "triggers at once; change nothing.",
+        ),
+    ] = False,
+) -> None:
+    """Have changes of new partitions and children recorded in the logs of their tables.
+
+    Creates the triggers that they lack, and switches on those that are off. A refresh
+    does it, too. Creates also the event trigger that does it from then on in the
+    statement that makes a partition, if the site's user may.
+
+    Example: snaptide log repair hq
+
+    Example: snaptide log repair hq flights
+    """
+    if printing:
+        show(program, _for_superuser(), lambda: Text(_for_superuser()))
+        return
+    repaired = masters.repair_snapshot_logs(site, name)
+    rows = [(one.table, one.parts) for one in repaired]
+    columns = ["table", "changes were not recorded of"]
+    show(program, repaired, lambda: table(columns, rows))
+
+
+def _for_superuser() -> str:
+    """The statements that create the event trigger, as a script for psql."""
+    statements = [one.as_string() for one in arming.statements()]
+    return ";\n".join(["BEGIN", *statements, "COMMIT;"])
 
 
 @app.command()

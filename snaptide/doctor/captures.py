@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
+from masters.log import arming
 from sites.capture import triggers
 from sites.names import QualifiedName
 from snaptide.doctor import guarded
-from snaptide.doctor.finding import Finding, error
+from snaptide.doctor.finding import Finding, error, info, warning
 
 #: Each table that has such triggers, with all its partitions and inheritance children,
 #: and the triggers that call their function.
@@ -59,6 +60,17 @@ _ORDER = text(
 )
 _ORDER_TRIGGERS = ("snaptide_order_first", "snaptide_order_last")
 
+#: Whether a table with a log may get further parts, as it has had some already.
+_MAY_GET_PARTS = text(
+    """
+    SELECT EXISTS (
+        SELECT FROM snaptide.snapshot_log l
+        JOIN pg_namespace n ON n.nspname = l.table_schema
+        JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = l.table_name
+        WHERE c.relkind = 'p' OR c.relhassubclass)
+    """
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Recorded:
@@ -100,6 +112,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
     for recorded in _recorded(connection):
         yield from _missing(site, recorded)
         yield from _not_always(site, recorded)
+    yield from _arming(connection, site)
     enabled = {row.tgname: row.enabled for row in connection.execute(_ORDER)}
     for name in _ORDER_TRIGGERS:
         if enabled.get(name) != triggers.ALWAYS:
@@ -111,6 +124,22 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 f"ALTER TABLE snaptide.deferred_transaction ENABLE ALWAYS TRIGGER "
                 f"{name}",
             )
+
+
+def _arming(connection: Connection, site: str) -> Iterator[Finding]:
+    """The event trigger, of a master that has use for it."""
+    why = arming.why_not(connection)
+    if why is None or not connection.scalar(_MAY_GET_PARTS):
+        return
+    finding = info if why == arming.MISSING else warning
+    yield finding(
+        site,
+        f"event trigger {arming.TRIGGER}",
+        f"It {why}: a new partition gets the triggers of its snapshot log by the next "
+        "refresh, or by snaptide log repair.",
+        "To have it get them at once, a superuser runs what this prints: "
+        f"snaptide log repair {site} --print",
+    )
 
 
 def _recorded(connection: Connection) -> Iterator[_Recorded]:

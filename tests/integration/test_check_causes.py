@@ -7,7 +7,7 @@ import pytest
 import snapshots
 from sites import Directory, Site
 from snapshots import CheckReport
-from tests.fix_sites import log
+from tests.fix_sites import log, unarmed
 from tests.fix_worlds import prepared_once
 from tests.integration.test_check import on_again
 from tests.linked_table import run
@@ -114,6 +114,7 @@ def test_a_table_that_was_put_in_the_place_of_the_other(
 
 
 def test_a_partition_that_was_attached_without_triggers(hq: Site, jfk: Site) -> None:
+    unarmed(hq)
     run(
         hq,
         "CREATE TABLE public.p2 (id int PRIMARY KEY, v text)",

@@ -18,8 +18,9 @@ from sites import Directory
 from snaptide.cli import app
 from tests.fix_commands import Snaptide
 from tests.fix_db import MakeDatabase
+from tests.fix_sites import unarmed
 from tests.fix_worker import WriteSettings
-from tests.linked_table import link, run, scalar
+from tests.linked_table import application, link, run, scalar
 
 # --- sites -------------------------------------------------------------------
 
@@ -227,6 +228,22 @@ def test_logs(snaptide: Snaptide, seats: Directory) -> None:
     assert snaptide.report("log", "purge", "hq")[0]["table"] == "seats"
     assert snaptide.report("log", "drop", "hq", "seats")
     assert snaptide.report("log", "list", "hq") == []
+
+
+def test_what_a_superuser_runs_for_new_partitions(
+    snaptide: Snaptide, seats: Directory
+) -> None:
+    hq = seats["hq"]
+    snaptide.report("log", "create", "hq", "seats")
+    unarmed(hq)
+    with application(hq) as superuser:
+        superuser.autocommit = True
+        superuser.execute(snaptide("log", "repair", "hq", "--print").output)
+    assert snaptide.report("log", "list", "hq")[0]["arms_parts"]
+    unarmed(hq)
+    assert "seats" in snaptide("log", "repair", "hq").output
+    assert snaptide.report("log", "repair", "hq", "seats")[0]["parts"] == []
+    assert snaptide.report("log", "list", "hq")[0]["arms_parts"]
 
 
 def test_rules(snaptide: Snaptide, seats: Directory) -> None:

@@ -16,6 +16,7 @@ from sites import Directory, Site
 from snaptide import doctor
 from snaptide.doctor import Finding, bloat, stopped
 from tests.fix_db import MakeDatabase
+from tests.fix_sites import unarmed
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
 
@@ -80,6 +81,11 @@ def test_another_database(sites: Directory) -> None:
 
 
 def test_a_partition_that_came_later(pair: Directory) -> None:
+    unarmed(pair["hq"])
+    [told] = [
+        f for f in doctor.examine(pair["hq"], informed=True) if "event" in f.subject
+    ]
+    assert (told.severity, "log repair hq --print" in told.todo) == ("info", True)
     run(
         pair["hq"],
         "CREATE TABLE public.seats_high PARTITION OF public.seats"

@@ -1,14 +1,18 @@
-"""Parts of a table without triggers of ours, and triggers that are not always on."""
+"""Parts of a table without triggers of ours, and triggers that are not always on.
+
+Where our user may create no event trigger, parts that come later have none.
+"""
 
 import pytest
 
 import deferred
+import masters
 import snapshots
 from deferred.errors import ChangesNotQueued
 from sites import Directory, Site
 from sites.errors import RecordedAlready
 from snaptide.doctor import examine
-from tests.fix_sites import log
+from tests.fix_sites import log, unarmed
 from tests.linked_table import application, rows, run
 from tests.stories import assert_equal_to_master, refresh
 
@@ -47,6 +51,7 @@ def jfk(request: pytest.FixtureRequest, sites: Directory) -> Site:
     log(hq, "t")
     snapshots.create(site, "t", master="hq", updatable=True)
     refresh(site, "t")
+    unarmed(hq)
     run(hq, *later)
     return site
 
@@ -66,6 +71,30 @@ def test_statements_on_a_part_that_came_later(sites: Directory, jfk: Site) -> No
     assert refresh(jfk, "t")["t"].window_keys == 4
     assert_equal_to_master(jfk)
     assert refresh(jfk, "t")["t"].window_keys == 0
+
+
+def test_a_repaired_log_records_the_part_from_then_on(
+    sites: Directory, jfk: Site
+) -> None:
+    """No snapshot has seen the part yet, so none needs to be compared in full."""
+    hq = sites["hq"]
+    run(hq, "INSERT INTO late (id, v) VALUES (11, 'a'), (12, 'a')")
+    assert [one.parts for one in masters.repair_snapshot_logs(hq)] == [("late",)]
+    assert masters.show_snapshot_log(hq, "t").arms_parts
+    run(hq, "UPDATE late SET v = 'b' WHERE id = 11")
+    assert refresh(jfk, "t")["t"].method == "fast"
+    assert_equal_to_master(jfk)
+    run(
+        hq,
+        *(
+            f"DROP TRIGGER snaptide_mlog_{event} ON late"
+            for event in ("insert", "update", "delete", "truncate")
+        ),
+        "DELETE FROM late WHERE id = 12",
+    )
+    masters.repair_snapshot_logs(hq, "t")
+    assert refresh(jfk, "t")["t"].method == "complete"
+    assert_equal_to_master(jfk)
 
 
 def test_users_write_to_the_part_just_then(sites: Directory, jfk: Site) -> None:

@@ -23,9 +23,11 @@ import masters
 import snapshots
 import synchronous
 from masters.errors import PartUnrecorded
+from masters.log import arming
 from sites import Directory, Site, faults
 from sites.errors import NotAMember
 from sites.tables import roles
+from sites.transfer.transport import raw
 from snapshots.errors import FirstLoadByAnother
 from snaptide import doctor, grants, migrate
 from snaptide.cli import app
@@ -212,6 +214,31 @@ def test_a_part_that_the_refresher_does_not_own(world: Directory, as_login: As) 
     run(world["hq"], "INSERT INTO late VALUES (7, 7, 'late')")
     snapshots.refresh(jfk, "g", push_deferred_rpc=False)
     assert_equal_to_master(world["jfk"])
+
+
+def test_new_parts_where_only_a_superuser_may_have_them_recorded_at_once(
+    world: Directory, server: PostgresServer
+) -> None:
+    hq = world["hq"]
+    run(hq, "CREATE TABLE late (PRIMARY KEY (id)) INHERITS (orders)")
+    assert not masters.show_snapshot_log(hq, "orders").arms_parts
+    told = [one.what for one in doctor.examine(hq, informed=True)]
+    assert [one for one in told if "by the next refresh, or by snaptide log" in one]
+    assert [one.parts for one in masters.repair_snapshot_logs(hq)] == [("late",)]
+
+    with psycopg.connect(server.url(str(hq.url.database))) as admin:
+        for statement in arming.statements():
+            admin.execute(statement)
+    assert masters.show_snapshot_log(hq, "orders").arms_parts
+    run(hq, "CREATE TABLE later (PRIMARY KEY (id)) INHERITS (orders)")
+    assert [one.parts for one in masters.repair_snapshot_logs(hq)] == [()]
+
+    # The function of the superuser stays that of the superuser until the last log goes.
+    with hq.transaction() as connection, pytest.raises(errors.InsufficientPrivilege):
+        raw(connection).execute("ALTER FUNCTION snaptide.arm_parts() SECURITY DEFINER")
+    migrate.upgrade(hq)
+    masters.drop_snapshot_log(hq, "orders", force=True)
+    assert run(hq, "SELECT FROM pg_event_trigger") == []
 
 
 def test_parked_transaction(world: Directory, as_login: As) -> None:

@@ -46,6 +46,13 @@ CASES = {
         table=PARTITIONED,
         act="ALTER TABLE {t} DETACH PARTITION {t}_low",
         more=(
+            Case(
+                table=PARTITIONED,
+                act="ALTER TABLE {t} DETACH PARTITION {t}_low;;"
+                " DROP TRIGGER snaptide_mlog_update ON {t}_low;;"
+                " UPDATE {t}_low SET v = 'away';;"
+                " ALTER TABLE {t} ATTACH PARTITION {t}_low FOR VALUES FROM (0) TO (4)",
+            ),
             Case(table=PARTITIONED, act="DROP TABLE {t}_high"),
             Case(
                 table=TABLE + ";; CREATE TABLE {t}_child () INHERITS ({t})",
@@ -95,7 +102,12 @@ AT_MASTER = {
         Case(act=f"ALTER TABLE {{t}} DROP CONSTRAINT {{t}}_pkey;; {LATER}"),
     ),
     "CREATE of a partition after the log": (
-        Case(table=PARTITIONED, act="CREATE TABLE {t}_new PARTITION OF {t} DEFAULT"),
+        Case(
+            table=PARTITIONED,
+            act="ALTER EVENT TRIGGER snaptide_arm_parts DISABLE;;"
+            " CREATE TABLE {t}_new PARTITION OF {t} DEFAULT;;"
+            " ALTER EVENT TRIGGER snaptide_arm_parts ENABLE ALWAYS",
+        ),
     ),
     "DROP TABLE of a master table": (Case(act="DROP TABLE {t}"),),
     "ATTACH of a master table to another, INHERIT from another": (

@@ -15,6 +15,7 @@ from deferred.errors import TargetColumnsMoved
 from masters.errors import UnknownColumn
 from sites.errors import SnaptideError
 from snapshots.reports import RefreshReport
+from tests.fix_sites import unarmed
 from tests.linked_table import run
 from tests.oracle.histories import tables
 from tests.oracle.histories.acts import Pen, Statement, delete, insert, update
@@ -86,6 +87,8 @@ class ColumnsWorld(World):
     def __post_init__(self) -> None:
         #: by partition, whether it is attached; and what is away under another name
         self._leaves: dict[int, bool] = {}
+        #: Snaptide's user may create an event trigger
+        self._armed = self.chance.random() < 0.5
         self._renamed = False
         self._refused_as_moved = False
         self._for_sites_done = 0
@@ -108,6 +111,8 @@ class ColumnsWorld(World):
         carried = ["id", "h", "uid", "a", "b", "n", "price"]
         for table in (*TABLES, "receipt"):
             masters.create_snapshot_log(self.sites["hq"], table)
+        if not self._armed:
+            unarmed(self.sites["hq"])
         for name in SITES:
             for table in (*TABLES, "receipt"):
                 snapshots.create(
@@ -280,8 +285,9 @@ class ColumnsWorld(World):
         # As a partition that users have made meanwhile has none.
         bare = attached and self.chance.random() < 0.5
         if bare:
+            what = "armed at once" if self._armed else "attached without triggers"
             for history in self.pens:
-                self.met[history].add("partition attached without triggers")
+                self.met[history].add(f"partition {what}")
         self.story.tell(f"hq: {leaf} is {'attached' if attached else 'detached'}")
         run(
             self.sites["hq"],

@@ -28,6 +28,7 @@ ALL = frozenset(
         "virtual column of a site",
         "statement on a partition",
         "partition attached without triggers",
+        "partition armed at once",
         *PEERS,
         "key change",
         "two references to one row",
