@@ -84,7 +84,10 @@ def refuse_other(package: str) -> None:
 
 
 def face(package: str) -> None:
-    """Let a package import each name of its `__all__` when it is used.
+    """Let a package import each of its public names when it is used.
+
+    These are the names that its source imports `as` themselves, where type checkers
+    find them, too; `__all__` lists them.
 
     Parameters:
         package: its `__name__`; its `__init__` calls this as its last statement.
@@ -128,21 +131,24 @@ class _Module:
 
 
 class _Face(ModuleType):
-    """A package that knows where its names are defined."""
+    """A package that knows where its public names are defined."""
 
     @cached_property
     def _homes(self) -> dict[str, str]:
-        """The module of each public name: what its source imports."""
+        """The module of each public name."""
         tree = ast.parse(Path(str(self.__file__)).read_text("utf-8"))
         return {
-            alias.asname or alias.name: str(node.module)
+            alias.name: str(node.module)
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
+            if alias.asname == alias.name
         }
 
     def __getattr__(self, name: str) -> Any:
-        if name not in self.__dict__.get("__all__", ()):
+        if name == "__all__":
+            return sorted(self._homes)
+        if name not in self._homes:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         try:
             value = getattr(import_module(self._homes[name]), name)
@@ -155,8 +161,8 @@ class _Face(ModuleType):
     def __setattr__(self, name: str, value: object) -> None:
         # The import system binds a module to its name in the package. Where a verb has
         # the name of its module, the name is the verb's.
-        if not (isinstance(value, ModuleType) and name in self.__dict__["__all__"]):
+        if not (isinstance(value, ModuleType) and name in self._homes):
             super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *self.__dict__["__all__"]})
+        return sorted({*self.__dict__, *self._homes})

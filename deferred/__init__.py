@@ -5,178 +5,107 @@ from typing import TYPE_CHECKING
 from snaptide_imports import face
 
 if TYPE_CHECKING:
-    from deferred.batches.called import Argument
+    from deferred.batches.called import Argument as Argument
     from deferred.errors import (
-        BadEdit,
-        BadKey,
-        BadOption,
-        BadSkip,
-        BothDestinations,
-        CallsQueued,
-        CannotTell,
-        ChangesNotQueued,
-        ColumnRenamed,
-        DestinationDisabled,
-        DestinationInvalid,
-        DestinationJoins,
-        DestinationQuiet,
-        GroupQuiet,
-        LeftOut,
-        NoDestination,
-        NoMasterAnyMore,
-        NoSuchDestination,
-        NoSuchError,
-        NothingKnown,
-        OtherSchemaVersion,
-        PastRetention,
-        PositionMismatch,
-        PredecessorLost,
-        ProcedureEndedTransaction,
-        ProcedureEndsTransaction,
-        ProcedureFailed,
-        ProcedureNotAllowed,
-        PushInterrupted,
-        PushRunning,
-        QueueNotEmpty,
-        RetryFailed,
-        TargetColumnsMoved,
-        TooManyErrors,
-        TooWide,
-        TransactionRefused,
-        UnknownProcedure,
-        UnresolvedConflict,
-        ValueWouldChange,
-        WaitsForError,
+        BadEdit as BadEdit,
+        BadKey as BadKey,
+        BadOption as BadOption,
+        BadSkip as BadSkip,
+        BothDestinations as BothDestinations,
+        CallsQueued as CallsQueued,
+        CannotTell as CannotTell,
+        ChangesNotQueued as ChangesNotQueued,
+        ColumnRenamed as ColumnRenamed,
+        DestinationDisabled as DestinationDisabled,
+        DestinationInvalid as DestinationInvalid,
+        DestinationJoins as DestinationJoins,
+        DestinationQuiet as DestinationQuiet,
+        GroupQuiet as GroupQuiet,
+        LeftOut as LeftOut,
+        NoDestination as NoDestination,
+        NoMasterAnyMore as NoMasterAnyMore,
+        NoSuchDestination as NoSuchDestination,
+        NoSuchError as NoSuchError,
+        NothingKnown as NothingKnown,
+        OtherSchemaVersion as OtherSchemaVersion,
+        PastRetention as PastRetention,
+        PositionMismatch as PositionMismatch,
+        PredecessorLost as PredecessorLost,
+        ProcedureEndedTransaction as ProcedureEndedTransaction,
+        ProcedureEndsTransaction as ProcedureEndsTransaction,
+        ProcedureFailed as ProcedureFailed,
+        ProcedureNotAllowed as ProcedureNotAllowed,
+        PushInterrupted as PushInterrupted,
+        PushRunning as PushRunning,
+        QueueNotEmpty as QueueNotEmpty,
+        RetryFailed as RetryFailed,
+        TargetColumnsMoved as TargetColumnsMoved,
+        TooManyErrors as TooManyErrors,
+        TooWide as TooWide,
+        TransactionRefused as TransactionRefused,
+        UnknownProcedure as UnknownProcedure,
+        UnresolvedConflict as UnresolvedConflict,
+        ValueWouldChange as ValueWouldChange,
+        WaitsForError as WaitsForError,
     )
-    from deferred.interval import BadInterval
-    from deferred.options import ErrorAction, PushArguments, PushOptions
-    from deferred.parked.edit import Edit
-    from deferred.parked.error_dependencies import Edge
+    from deferred.interval import BadInterval as BadInterval
+    from deferred.options import (
+        ErrorAction as ErrorAction,
+        PushArguments as PushArguments,
+        PushOptions as PushOptions,
+    )
+    from deferred.parked.edit import Edit as Edit
+    from deferred.parked.error_dependencies import Edge as Edge
     from deferred.parked.error_queue import (
-        ErrorCall,
-        ErrorProcedure,
-        ErrorTransaction,
-        delete_errors,
-        list_errors,
-        show_error,
+        ErrorCall as ErrorCall,
+        ErrorProcedure as ErrorProcedure,
+        ErrorTransaction as ErrorTransaction,
+        delete_errors as delete_errors,
+        list_errors as list_errors,
+        show_error as show_error,
     )
-    from deferred.parked.preview import ErrorPreview, PreviewedRow, preview_error
-    from deferred.parked.retry import RetryReport, retry, retry_errors
+    from deferred.parked.preview import (
+        ErrorPreview as ErrorPreview,
+        PreviewedRow as PreviewedRow,
+        preview_error as preview_error,
+    )
+    from deferred.parked.retry import (
+        RetryReport as RetryReport,
+        retry as retry,
+        retry_errors as retry_errors,
+    )
     from deferred.procedures.allowed import (
-        AllowedProcedure,
-        allow_procedure,
-        list_procedures,
-        revoke_procedure,
+        AllowedProcedure as AllowedProcedure,
+        allow_procedure as allow_procedure,
+        list_procedures as list_procedures,
+        revoke_procedure as revoke_procedure,
     )
-    from deferred.procedures.defer_call import call
-    from deferred.procedures.routines import procedure
-    from deferred.purge import QueuePurgeReport, purge
-    from deferred.pushing.everywhere import Pushes, push_all
-    from deferred.pushing.push import push
-    from deferred.pushing.report import PushReport
-    from deferred.queues.backlog import Backlog, list_destinations
-    from deferred.queues.budget import set_budget, validate_destination
-    from deferred.queues.destination_state import DestinationState
-    from deferred.row_history.events import CurrentRow, Event
-    from deferred.row_history.history import History, history
+    from deferred.procedures.defer_call import call as call
+    from deferred.procedures.routines import procedure as procedure
+    from deferred.purge import QueuePurgeReport as QueuePurgeReport, purge as purge
+    from deferred.pushing.everywhere import Pushes as Pushes, push_all as push_all
+    from deferred.pushing.push import push as push
+    from deferred.pushing.report import PushReport as PushReport
+    from deferred.queues.backlog import (
+        Backlog as Backlog,
+        list_destinations as list_destinations,
+    )
+    from deferred.queues.budget import (
+        set_budget as set_budget,
+        validate_destination as validate_destination,
+    )
+    from deferred.queues.destination_state import DestinationState as DestinationState
+    from deferred.row_history.events import CurrentRow as CurrentRow, Event as Event
+    from deferred.row_history.history import History as History, history as history
     from deferred.schedules import (
-        BadSchedule,
-        NoSuchSchedule,
-        Schedule,
-        enable_schedule,
-        list_schedules,
-        schedule,
-        unschedule,
+        BadSchedule as BadSchedule,
+        NoSuchSchedule as NoSuchSchedule,
+        Schedule as Schedule,
+        enable_schedule as enable_schedule,
+        list_schedules as list_schedules,
+        schedule as schedule,
+        unschedule as unschedule,
     )
 
-__all__ = [
-    "AllowedProcedure",
-    "Argument",
-    "Backlog",
-    "BadEdit",
-    "BadInterval",
-    "BadKey",
-    "BadOption",
-    "BadSchedule",
-    "BadSkip",
-    "BothDestinations",
-    "CallsQueued",
-    "CannotTell",
-    "ChangesNotQueued",
-    "ColumnRenamed",
-    "CurrentRow",
-    "DestinationDisabled",
-    "DestinationInvalid",
-    "DestinationJoins",
-    "DestinationQuiet",
-    "DestinationState",
-    "Edge",
-    "Edit",
-    "ErrorAction",
-    "ErrorCall",
-    "ErrorPreview",
-    "ErrorProcedure",
-    "ErrorTransaction",
-    "Event",
-    "GroupQuiet",
-    "History",
-    "LeftOut",
-    "NoDestination",
-    "NoMasterAnyMore",
-    "NoSuchDestination",
-    "NoSuchError",
-    "NoSuchSchedule",
-    "NothingKnown",
-    "OtherSchemaVersion",
-    "PastRetention",
-    "PositionMismatch",
-    "PredecessorLost",
-    "PreviewedRow",
-    "ProcedureEndedTransaction",
-    "ProcedureEndsTransaction",
-    "ProcedureFailed",
-    "ProcedureNotAllowed",
-    "PushArguments",
-    "PushInterrupted",
-    "PushOptions",
-    "PushReport",
-    "PushRunning",
-    "Pushes",
-    "QueueNotEmpty",
-    "QueuePurgeReport",
-    "RetryFailed",
-    "RetryReport",
-    "Schedule",
-    "TargetColumnsMoved",
-    "TooManyErrors",
-    "TooWide",
-    "TransactionRefused",
-    "UnknownProcedure",
-    "UnresolvedConflict",
-    "ValueWouldChange",
-    "WaitsForError",
-    "allow_procedure",
-    "call",
-    "delete_errors",
-    "enable_schedule",
-    "history",
-    "list_destinations",
-    "list_errors",
-    "list_procedures",
-    "list_schedules",
-    "preview_error",
-    "procedure",
-    "purge",
-    "push",
-    "push_all",
-    "retry",
-    "retry_errors",
-    "revoke_procedure",
-    "schedule",
-    "set_budget",
-    "show_error",
-    "unschedule",
-    "validate_destination",
-]
 
 face(__name__)

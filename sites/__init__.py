@@ -5,64 +5,37 @@ from typing import TYPE_CHECKING
 from snaptide_imports import face
 
 if TYPE_CHECKING:
-    from sites.conditions.where import BadCondition, ConditionNotImmutable
-    from sites.configured import NotConfigured
-    from sites.errors import (
-        BadName,
-        NewerSchema,
-        NoFreeValue,
-        NotAMember,
-        OlderSchema,
-        OtherSchema,
-        RecordedAlready,
-        RowCountMismatch,
-        SiteChanged,
-        SiteNotInitialised,
-        SiteReplaced,
-        SiteRestored,
-        SiteUnreachable,
-        SnaptideError,
-        StillNeeded,
-        UnknownSite,
-        UnknownTable,
-        UnsupportedDatabase,
-        ValueDoesNotFit,
+    from sites.conditions.where import (
+        BadCondition as BadCondition,
+        ConditionNotImmutable as ConditionNotImmutable,
     )
-    from sites.extras import MissingExtra
-    from sites.names import QualifiedName
-    from sites.progress import Progress
-    from sites.sessions.site import Directory, Site
-    from sites.transfer.arrow import ArrowTransportFailed
+    from sites.configured import NotConfigured as NotConfigured
+    from sites.errors import (
+        BadName as BadName,
+        NewerSchema as NewerSchema,
+        NoFreeValue as NoFreeValue,
+        NotAMember as NotAMember,
+        OlderSchema as OlderSchema,
+        OtherSchema as OtherSchema,
+        RecordedAlready as RecordedAlready,
+        RowCountMismatch as RowCountMismatch,
+        SiteChanged as SiteChanged,
+        SiteNotInitialised as SiteNotInitialised,
+        SiteReplaced as SiteReplaced,
+        SiteRestored as SiteRestored,
+        SiteUnreachable as SiteUnreachable,
+        SnaptideError as SnaptideError,
+        StillNeeded as StillNeeded,
+        UnknownSite as UnknownSite,
+        UnknownTable as UnknownTable,
+        UnsupportedDatabase as UnsupportedDatabase,
+        ValueDoesNotFit as ValueDoesNotFit,
+    )
+    from sites.extras import MissingExtra as MissingExtra
+    from sites.names import QualifiedName as QualifiedName
+    from sites.progress import Progress as Progress
+    from sites.sessions.site import Directory as Directory, Site as Site
+    from sites.transfer.arrow import ArrowTransportFailed as ArrowTransportFailed
 
-__all__ = [
-    "ArrowTransportFailed",
-    "BadCondition",
-    "BadName",
-    "ConditionNotImmutable",
-    "Directory",
-    "MissingExtra",
-    "NewerSchema",
-    "NoFreeValue",
-    "NotAMember",
-    "NotConfigured",
-    "OlderSchema",
-    "OtherSchema",
-    "Progress",
-    "QualifiedName",
-    "RecordedAlready",
-    "RowCountMismatch",
-    "Site",
-    "SiteChanged",
-    "SiteNotInitialised",
-    "SiteReplaced",
-    "SiteRestored",
-    "SiteUnreachable",
-    "SnaptideError",
-    "StillNeeded",
-    "UnknownSite",
-    "UnknownTable",
-    "UnsupportedDatabase",
-    "ValueDoesNotFit",
-]
 
 face(__name__)

@@ -5,48 +5,30 @@ from typing import TYPE_CHECKING
 from snaptide_imports import face
 
 if TYPE_CHECKING:
-    from synchronous.connection import begin, coordinate
+    from synchronous.connection import begin as begin, coordinate as coordinate
     from synchronous.errors import (
-        CommitFailed,
-        DecidedOtherwise,
-        NotCoordinated,
-        NotInDoubt,
-        NoTransaction,
-        OutcomeUnknown,
-        PendingCalls,
-        RefusedByMaster,
-        SynchronousConflict,
-        TransactionControl,
+        CommitFailed as CommitFailed,
+        DecidedOtherwise as DecidedOtherwise,
+        NotCoordinated as NotCoordinated,
+        NotInDoubt as NotInDoubt,
+        NoTransaction as NoTransaction,
+        OutcomeUnknown as OutcomeUnknown,
+        PendingCalls as PendingCalls,
+        RefusedByMaster as RefusedByMaster,
+        SynchronousConflict as SynchronousConflict,
+        TransactionControl as TransactionControl,
     )
     from synchronous.in_doubt import (
-        InDoubt,
-        commit_in_doubt,
-        forget_in_doubt,
-        list_in_doubt,
-        rollback_in_doubt,
+        InDoubt as InDoubt,
+        commit_in_doubt as commit_in_doubt,
+        forget_in_doubt as forget_in_doubt,
+        list_in_doubt as list_in_doubt,
+        rollback_in_doubt as rollback_in_doubt,
     )
-    from synchronous.recovery import RecoveryReport, recover
+    from synchronous.recovery import (
+        RecoveryReport as RecoveryReport,
+        recover as recover,
+    )
 
-__all__ = [
-    "CommitFailed",
-    "DecidedOtherwise",
-    "InDoubt",
-    "NoTransaction",
-    "NotCoordinated",
-    "NotInDoubt",
-    "OutcomeUnknown",
-    "PendingCalls",
-    "RecoveryReport",
-    "RefusedByMaster",
-    "SynchronousConflict",
-    "TransactionControl",
-    "begin",
-    "commit_in_doubt",
-    "coordinate",
-    "forget_in_doubt",
-    "list_in_doubt",
-    "recover",
-    "rollback_in_doubt",
-]
 
 face(__name__)

@@ -7,7 +7,9 @@ answers go into the work table (`verdict.py`, `restage.py`) and into the record
 (`record.py`).
 """
 
-from masters.apply.detect import SourceTransaction
-from masters.apply.unit import ApplyUnit, Outcome, apply
-
-__all__ = ["ApplyUnit", "Outcome", "SourceTransaction", "apply"]
+from masters.apply.detect import SourceTransaction as SourceTransaction
+from masters.apply.unit import (
+    ApplyUnit as ApplyUnit,
+    Outcome as Outcome,
+    apply as apply,
+)

@@ -5,23 +5,16 @@ from typing import TYPE_CHECKING
 from snaptide_imports import face
 
 if TYPE_CHECKING:
-    from masters.resolution.conflict import Conflict, Decision, Kind, Resolution
-    from masters.resolution.method import Method
-    from masters.resolution.methods import METHODS, build
-    from masters.resolution.routines import Routine, register
-    from masters.resolution.virtuoso_classes import virtuoso
+    from masters.resolution.conflict import (
+        Conflict as Conflict,
+        Decision as Decision,
+        Kind as Kind,
+        Resolution as Resolution,
+    )
+    from masters.resolution.method import Method as Method
+    from masters.resolution.methods import METHODS as METHODS, build as build
+    from masters.resolution.routines import Routine as Routine, register as register
+    from masters.resolution.virtuoso_classes import virtuoso as virtuoso
 
-__all__ = [
-    "METHODS",
-    "Conflict",
-    "Decision",
-    "Kind",
-    "Method",
-    "Resolution",
-    "Routine",
-    "build",
-    "register",
-    "virtuoso",
-]
 
 face(__name__)

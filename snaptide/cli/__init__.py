@@ -1,5 +1,3 @@
 """The command line, with one file per group of commands."""
 
-from snaptide.cli.commands import app
-
-__all__ = ["app"]
+from snaptide.cli.commands import app as app

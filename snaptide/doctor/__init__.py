@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from snaptide_imports import face
 
 if TYPE_CHECKING:
-    from snaptide.doctor.checks import check_site, examine
-    from snaptide.doctor.finding import Finding, Severity
+    from snaptide.doctor.checks import check_site as check_site, examine as examine
+    from snaptide.doctor.finding import Finding as Finding, Severity as Severity
 
-__all__ = ["Finding", "Severity", "check_site", "examine"]
 
 face(__name__)
