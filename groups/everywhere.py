@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, TwoPhaseTransaction, func, select
+from sqlalchemy import Connection, TwoPhaseTransaction, select
 from sqlalchemy.exc import DBAPIError
 
 from groups.branch import Branch
@@ -46,11 +46,8 @@ class Decision:
         ).gid
 
 
-@contextmanager
-def exclusively(home: Site, group: uuid.UUID) -> Iterator[Connection]:
-    """Keep others from changing a group while the block runs.
-
-    This holds as long as the yielded session lives, which an administrator may end.
+def exclusively(home: Site, group: uuid.UUID) -> AbstractContextManager[Connection]:
+    """Keep others from changing a group, see `locks.alone`.
 
     Parameters:
         home: the master definition site.
@@ -58,18 +55,9 @@ def exclusively(home: Site, group: uuid.UUID) -> Iterator[Connection]:
     Raises:
         GroupChanging: another session is changing the group.
     """
-    key = (func.hashtext("snaptide.group"), func.hashtext(str(group)))
-    with home.session() as plain:
-        connection = plain.execution_options(isolation_level="AUTOCOMMIT")
-        if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
-            raise GroupChanging(
-                f"Another command is changing group {group}.", group=str(group)
-            )
-        try:
-            yield connection
-        finally:
-            if is_alive(connection):
-                connection.execute(select(func.pg_advisory_unlock(*key)))
+    message = f"Another command is changing group {group}."
+    busy = GroupChanging(message, group=str(group))
+    return locks.alone(home, "snaptide.group", str(group), busy)
 
 
 def is_alive(connection: Connection) -> bool:

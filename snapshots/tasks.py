@@ -15,8 +15,8 @@ from deferred.schedules import EVERYTHING
 from deferred.tasks import RETRYING
 from sites import Site, configured, extras, replies
 from sites.sessions import activity
+from sites.tables import locks
 from sites.words import counted
-from snapshots.check.alone import alone
 from snapshots.check.errors import CheckRunning, NotAllCompared, RowsDiffer
 from snapshots.check.report import CheckReport
 from snapshots.errors import RefreshRunning
@@ -105,9 +105,11 @@ def check(site: str, subject: str = EVERYTHING, **options: Any) -> None:
 
 
 def _check(home: Site, subject: str, options: Mapping[str, Any]) -> None:
+    message = f"Another check of {subject} is running at site {home.name}."
+    busy = CheckRunning(message, site=home.name, subject=subject)
     with (
         runs.outcome(home, "check", subject, in_progress=CheckRunning),
-        alone(home, subject),
+        locks.alone(home, "snaptide.check", subject, busy),
         activity.report(home, "check", subject) as progress,
     ):
         chosen = CheckOptions.of(options)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 from tenacity import stop_after_attempt, stop_after_delay, wait_fixed
 
 import deferred
@@ -28,7 +28,6 @@ from sites import QualifiedName, Site, faults, retry
 from sites.capture import position
 from sites.extras import pa
 from sites.progress import Progress
-from sites.sessions.site import autocommit
 from sites.tables import locks
 from sites.tables.table import describe
 from sites.writing.write import parents_first
@@ -126,22 +125,15 @@ def _only_one(target: Site, group: Group) -> Iterator[None]:
     Raises:
         GroupChanging: another one does not end.
     """
-    key = (func.hashtext("snaptide.rectify"), func.hashtext(str(group.id)))
-    with target.session() as connection, autocommit(connection):
-        for attempt in retry.on(
-            GroupChanging, stop=stop_after_delay(PATIENCE_SECONDS), wait=wait_fixed(0.1)
-        ):
+    message = f"Another rectify of {target.name} is running."
+    stop = stop_after_delay(PATIENCE_SECONDS)
+    with ExitStack() as held:
+        for attempt in retry.on(GroupChanging, stop=stop, wait=wait_fixed(0.1)):
             with attempt:
-                if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
-                    raise GroupChanging(
-                        f"Another rectify of {target.name} is running.",
-                        group=group.name,
-                    )
-        try:
-            yield
-        finally:
-            if not connection.invalidated:
-                connection.execute(select(func.pg_advisory_unlock(*key)))
+                busy = GroupChanging(message, group=group.name)
+                alone = locks.alone(target, "snaptide.rectify", str(group.id), busy)
+                held.enter_context(alone)
+        yield
 
 
 def _write(

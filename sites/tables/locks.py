@@ -1,21 +1,23 @@
-"""Locks on users' tables: taken within a moment, or tried again later.
+"""Locks on users' tables: taken within a moment, or tried again later. And on work.
 
 A session that waits for a table lock makes all later sessions wait, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 import sqlalchemy as sa
 from psycopg import sql
 from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, func, select
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from tenacity import Retrying, stop_after_attempt, wait_random
 
 from sites import retry
 from sites.names import QualifiedName, identifier
+from sites.sessions.site import Site, autocommit
 from sites.transfer.transport import raw
 
 #: How long other sessions may have to wait behind us while we wait for a lock.
@@ -41,6 +43,36 @@ def others_write(connection: Connection, tables: Collection[int]) -> bool:
         _LOCKS.c.pid.is_distinct_from(func.pg_backend_pid()),
     )
     return bool(connection.scalar(select(held.exists())))
+
+
+@contextmanager
+def alone(site: Site, work: str, of: str, busy: Exception) -> Iterator[Connection]:
+    """Keep other sessions from the same work at a site while the block runs.
+
+    This holds as long as the yielded session lives, which an administrator may end.
+
+    Parameters:
+        work, of: the kind of work, and what it is done to.
+        busy: raised if another session is doing it.
+    """
+    key = (func.hashtext(work), func.hashtext(of))
+    with site.session() as connection, autocommit(connection):
+        if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
+            raise busy
+        try:
+            yield connection
+        finally:
+            _unlock(connection, key)
+
+
+def _unlock(connection: Connection, key: Sequence[sa.ColumnElement[int]]) -> None:
+    """Let go of a lock, unless its session was ended, and the lock with it."""
+    try:
+        if not connection.invalidated:
+            connection.execute(select(func.pg_advisory_unlock(*key)))
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
 
 
 def briefly(connection: Connection, moment: str = MOMENT) -> None:

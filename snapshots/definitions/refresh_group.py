@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ from sites.names import parse
 from sites.sessions import identity
 from sites.sessions.identity import Identity
 from sites.sessions.prepared import as_json, planned_once
-from sites.sessions.site import Site, autocommit
+from sites.sessions.site import Site
+from sites.tables import locks
 from sites.transfer.types import PgSnapshot
 from snapshots import catalog
 from snapshots.definitions import refresh_notes, rewrites
@@ -30,9 +31,6 @@ from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import MasterChanged, PositionMoved, RefreshRunning
 
 _group = catalog.refresh_group
-
-#: First half of the advisory lock of a refresh; the group's name gives the other.
-_REFRESH_LOCK = 0x52464753
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,8 +290,7 @@ def note_error(
     connection.execute(refresh_notes.failed(name, noting, done))
 
 
-@contextmanager
-def exclusively(site: Site, name: str) -> Iterator[Connection]:
+def exclusively(site: Site, name: str) -> AbstractContextManager[Connection]:
     """Be the only refresh of a group while the block runs.
 
     Yields the connection that holds the lock, for queries.
@@ -301,21 +298,8 @@ def exclusively(site: Site, name: str) -> Iterator[Connection]:
     Raises:
         RefreshRunning: another one runs.
     """
-    lock = {"space": _REFRESH_LOCK, "name": name}
-    with site.session() as connection, autocommit(connection):
-        taken = connection.scalar(
-            sa.text("SELECT pg_try_advisory_lock(:space, hashtext(:name))"), lock
-        )
-        if not taken:
-            raise RefreshRunning(
-                f"Another refresh of group {name} is running.", group=name
-            )
-        try:
-            yield connection
-        finally:
-            connection.execute(
-                sa.text("SELECT pg_advisory_unlock(:space, hashtext(:name))"), lock
-            )
+    busy = RefreshRunning(f"Another refresh of group {name} is running.", group=name)
+    return locks.alone(site, "snaptide.refresh", name, busy)
 
 
 _FOUND = select(

@@ -14,9 +14,10 @@ from deferred.schedules import BadSchedule
 from sites import Directory, Site, configured
 from sites.configured import Configuration
 from sites.names import quoted
+from sites.tables import locks
 from snapshots import Kind, NoSuchCheck, Reason, RowsDiffer, tasks
 from snapshots.check import saved, tally
-from snapshots.check.alone import alone
+from snapshots.check.errors import CheckRunning
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -370,7 +371,7 @@ def test_a_scheduled_check_leaves_the_same_one_alone_that_is_running(
     monkeypatch.setattr(configured, "_current", Configuration(directory=sites))
     schedules.schedule(jfk, "check", "t", every="1h")
     caplog.set_level("INFO", "snapshots.tasks")
-    with alone(jfk, "t"):
+    with locks.alone(jfk, "snaptide.check", "t", CheckRunning()):
         tasks.check("jfk", "t")
         assert "check jfk t: another check is running." in caplog.text
         tasks.check("jfk", "other")
