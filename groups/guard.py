@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,8 @@ from groups import group as groups
 from groups.group import Status, TargetType
 from sites import names
 from sites.capture import guards, triggers
-from sites.errors import UnknownTable
 from sites.names import QualifiedName
-from sites.tables.table import Table, describe
+from sites.tables.table import Table, find_table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -61,8 +59,8 @@ def replace(connection: Connection, here: str) -> None:
     for name in groups.names(connection):
         group = groups.get(connection, here, name)
         for table in group.tables:
-            with suppress(UnknownTable):
-                install(connection, group, here, describe(connection, table))
+            if found := find_table(connection, table):
+                install(connection, group, here, found)
 
 
 def remove(connection: Connection, table: QualifiedName) -> None:

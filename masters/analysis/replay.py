@@ -23,9 +23,8 @@ from masters.rules import rulebook
 from masters.rules.document import Rulebook
 from masters.rules.table_rules import TableRules
 from sites import QualifiedName, Site
-from sites.errors import UnknownTable
 from sites.sessions import identity
-from sites.tables.table import Table, describe
+from sites.tables.table import Table, find_table
 from sites.transfer.types import NativeType
 from sites.transfer.values import texts
 
@@ -109,9 +108,8 @@ def _described(
     rules: Mapping[QualifiedName, TableRules],
 ) -> _Table | None:
     """The table as it is now; None if it is gone."""
-    try:
-        table = describe(connection, name)
-    except UnknownTable:
+    table = find_table(connection, name)
+    if table is None:
         return None
     known = rules.get(name, TableRules(table=name, groups={}, rules=()))
     return _Table(table=table, rules=known, resolver=Resolver(known.rules, table.names))

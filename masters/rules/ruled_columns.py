@@ -16,9 +16,8 @@ from masters.catalog import rules_version
 from masters.errors import RulesMoved
 from masters.rules.table_rules import TableRules, load
 from sites import QualifiedName
-from sites.errors import UnknownTable
 from sites.sessions.prepared import planned_once
-from sites.tables.table import Table, describe
+from sites.tables.table import Table, find_table
 from sites.writing.same_columns import others
 from sites.writing.staged import Staged
 
@@ -65,9 +64,8 @@ def numbers(
     before = _noted(connection)
     found: dict[str, dict[str, int]] = {}
     for rules in every:
-        try:
-            table = describe(connection, rules.table)
-        except UnknownTable:  # rules may outlive their table
+        table = find_table(connection, rules.table)
+        if table is None:  # rules may outlive it
             continue
         now = {column.name: column.number for column in table.columns}
         kept = before.get(str(table.oid), {})

@@ -333,11 +333,19 @@ def describe(connection: Connection, table: QualifiedName) -> Table:
     Raises:
         UnknownTable: no such table, or it is not visible to this user.
     """
+    found = find_table(connection, table)
+    if found is None:
+        raise UnknownTable(f"There is no table {table}.", table=str(table))
+    return found
+
+
+def find_table(connection: Connection, table: QualifiedName) -> Table | None:
+    """As `describe`, but None if there is no such table."""
     found = connection.execute(
         _described(), {"schema": table.schema, "name": table.name}
     ).one_or_none()
     if found is None:
-        raise UnknownTable(f"There is no table {table}.", table=str(table))
+        return None
     return Table(
         schema=table.schema,
         name=table.name,

@@ -13,9 +13,8 @@ from masters.log import ring
 from masters.log.unloggable import why_unloggable, why_unnoticed
 from sites import QualifiedName
 from sites.catalog import SCHEMA
-from sites.errors import UnknownTable
 from sites.names import numbered
-from sites.tables.table import Column, Table, describe
+from sites.tables.table import Column, Table, find_table
 from sites.transfer.values import unsized
 from snaptide.doctor.finding import Finding, error
 
@@ -64,7 +63,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
 def _of_kind(
     connection: Connection, site: str, name: QualifiedName
 ) -> Iterator[Finding]:
-    table = _described(connection, name)
+    table = find_table(connection, name)
     reason = None if table is None else why_unloggable(connection, table)
     if reason is not None:
         todo = (
@@ -87,14 +86,14 @@ def _made_anew(connection: Connection, queue: Queue) -> str:
 def _of_log(
     connection: Connection, name: QualifiedName, log: Row[object]
 ) -> Iterator[str]:
-    table = _described(connection, name)
+    table = find_table(connection, name)
     if table is None:
         yield "The table was dropped, but its snapshot log still exists."
         return
     keys = dict(
         zip(log.identity_columns, numbered("k", log.identity_columns), strict=True)
     )
-    recorded = _described(connection, QualifiedName(SCHEMA, log.log_table))
+    recorded = find_table(connection, QualifiedName(SCHEMA, log.log_table))
     changed = list(_changed(table, recorded, keys, ring.key_type, _GOES_ON))
     yield from changed
     if not (changed or _tells_apart(table, log.identity_columns)):
@@ -106,7 +105,7 @@ def _of_log(
 def _of_queue(
     connection: Connection, name: QualifiedName, queue: Queue
 ) -> Iterator[str]:
-    table = _described(connection, name)
+    table = find_table(connection, name)
     if table is None:
         yield f"The table whose changes were queued as {queue.snapshot} was dropped."
         return
@@ -118,7 +117,7 @@ def _of_queue(
             )
     if queue.group_id is None and (reason := why_unnoticed(connection, table)):
         yield f"{reason}."
-    recorded = _described(connection, QualifiedName(SCHEMA, queue.queue_table))
+    recorded = find_table(connection, QualifiedName(SCHEMA, queue.queue_table))
     images = dict(zip(queue.columns, numbered("n", queue.columns), strict=True))
     yield from _changed(table, recorded, images, lambda column: column.recorded, _STOPS)
 
@@ -147,10 +146,3 @@ def _changed(
 def _tells_apart(table: Table, identity: Sequence[str]) -> bool:
     unique = any(set(u.columns) == set(identity) for u in table.uniques)
     return unique and not any(table.column(name).nullable for name in identity)
-
-
-def _described(connection: Connection, name: QualifiedName) -> Table | None:
-    try:
-        return describe(connection, name)
-    except UnknownTable:
-        return None

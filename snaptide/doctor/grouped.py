@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 from sqlalchemy import Connection
 
 from groups import group as groups
 from groups import shape
 from groups.group import TargetType
-from sites.errors import UnknownTable
-from sites.tables.table import describe
+from sites.tables.table import find_table
 from snaptide.doctor.finding import Finding, error
 
 
@@ -25,9 +23,8 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
         if group.master(site).target_type is TargetType.UNPROTECTED_READ_ONLY:
             continue
         for one in group.tables:
-            reason = None
-            with suppress(UnknownTable):
-                reason = shape.why_unfit(connection, describe(connection, one))
+            table = find_table(connection, one)
+            reason = table and shape.why_unfit(connection, table)
             if reason is not None:
                 yield error(
                     site,

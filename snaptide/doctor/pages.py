@@ -9,9 +9,8 @@ from sqlalchemy import Connection
 from deferred.queues.queue import Queue, list_queues
 from sites import QualifiedName
 from sites.catalog import SCHEMA
-from sites.errors import UnknownTable
 from sites.tables import wide
-from sites.tables.table import describe
+from sites.tables.table import find_table
 from snaptide.doctor.finding import Finding, warning
 
 
@@ -30,9 +29,8 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
 
 
 def _may_overflow(connection: Connection, queue: Queue) -> bool:
-    try:
-        base = describe(connection, queue.base)
-    except UnknownTable:
+    base = find_table(connection, queue.base)
+    if base is None:
         return False
     there = [name for name in queue.columns if name in base.names]
     stored = QualifiedName(SCHEMA, queue.queue_table)

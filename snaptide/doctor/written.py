@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, select
 
 from masters.catalog import registered_snapshot
-from sites.errors import UnknownTable
 from sites.names import QualifiedName, identifier, quoted
 from sites.tables import instead, subscribed
-from sites.tables.table import Table, describe
+from sites.tables.table import Table, find_table
 from snapshots.definitions import snapshot
 from snaptide.doctor.finding import Finding, error
 from snaptide.doctor.guarded import compare
@@ -22,11 +21,11 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
     Another check reports those that are gone, and the tables of groups.
     """
     for one in snapshot.all_of(connection):
-        if table := _described(connection, one.base):
+        if table := find_table(connection, one.base):
             yield from _rule(site, table, "Refreshes of its rows stop.")
             yield from _of_base(connection, site, table)
     for name in _pushed_to(connection):
-        if table := _described(connection, name):
+        if table := find_table(connection, name):
             yield from _rule(site, table, "Changes that sites push are parked.")
 
 
@@ -73,10 +72,3 @@ def _pushed_to(connection: Connection) -> list[QualifiedName]:
         .order_by(at.table_schema, at.table_name)
     )
     return [QualifiedName(*row) for row in connection.execute(tables)]
-
-
-def _described(connection: Connection, name: QualifiedName) -> Table | None:
-    try:
-        return describe(connection, name)
-    except UnknownTable:
-        return None
