@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from groups.check.report import CheckReason
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
         CheckDifference,
         GroupCheckReport,
         GroupRectifyReport,
+        TableCheck,
         TableRectified,
     )
     from snapshots import RectifyReport, SnapshotRectified
     from snapshots.check.report import CheckReport, Difference, SnapshotCheck
 
-#: What each reason says of a row.
-MEANING = {
+_MEANING: Mapping[Reason | CheckReason, str] = {
     Reason.REFUSED: "A trigger, constraint or policy of the site refuses the row.",
     Reason.PENDING: "A change of the site waits for its push, or for the answer.",
     Reason.PARKED: "A change of the site is in the master's error queue.",
@@ -31,11 +31,7 @@ MEANING = {
     Reason.IN_FLIGHT: "Changed at the master since the moment that the site shows.",
     Reason.UNPROVEN: "The logs do not name all changes since that moment.",
     Reason.UNEXPLAINED: "None of these: the two sides have come apart.",
-}
-
-
-#: The same of a row that masters of a group have different.
-MEANING_AT_MASTERS = {
+    # Of a row that masters of a group have different:
     CheckReason.IN_FLIGHT: "A change has come to one master, and not to another yet.",
     CheckReason.PARKED: "A change is in the error queue of a master.",
     CheckReason.DECIDED: "An error was edited or deleted, or a master was restored.",
@@ -75,9 +71,18 @@ def _of_rows(report: CheckReport) -> str:
     return "Equal." if equal else "All differences are explained."
 
 
-def without_differences(one: SnapshotCheck) -> str:
-    """What a check says of a snapshot for which it has counted no row."""
-    return "equal" if one.compared else "not loaded"
+def counts_of(one: SnapshotCheck | TableCheck) -> Iterator[tuple[str, str, int]]:
+    """How many rows differ in which way for which reason; a line if none does."""
+    if not one.counts:
+        yield "-", "equal" if one.equal else "not loaded", 0
+    for count in one.counts:
+        yield count.kind.value, count.reason.value, count.rows
+
+
+def meanings(checks: Iterable[SnapshotCheck | TableCheck]) -> dict[str, str]:
+    """What the reasons say of a row that checks have found."""
+    found = {count.reason for one in checks for count in one.counts}
+    return {one.value: said for one, said in _MEANING.items() if one in found}
 
 
 def said_of_masters(report: GroupCheckReport) -> str:
@@ -118,11 +123,6 @@ def more_of(row: Difference | CheckDifference, written: Callable[[object], str])
         None if row.since is None else f"since {written(row.since)}",
     ]
     return ", ".join(filter(None, parts))
-
-
-def not_carried(one: SnapshotCheck) -> str:
-    """The columns of the master table that a snapshot does not have, by commas."""
-    return ", ".join(one.not_carried)
 
 
 def rectified(

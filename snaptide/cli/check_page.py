@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element, SubElement
 from sites.words import counted
 from snapshots.check.listed import cut
 from snapshots.check.report import Reason
-from snaptide.check_words import MEANING, more_of, not_carried, said_of
+from snaptide.check_words import meanings, more_of, said_of
 from snaptide.cli.output import cell
 from snaptide.units import duration
 
@@ -64,8 +64,7 @@ def page(report: CheckReport) -> str:
         _table(body, (), [*report.away.items()])
     if report.differing:
         _text(body, "h2", "Reasons")
-        found = {count.reason for one in report.snapshots for count in one.counts}
-        _table(body, (), [(r.value, MEANING[r]) for r in Reason if r in found])
+        _table(body, (), [*meanings(report.snapshots).items()])
     html = ElementTree.tostring(root, encoding="unicode", method="html")
     return f"<!DOCTYPE html>\n{html}\n"
 
@@ -81,7 +80,7 @@ def _snapshot(body: Element, one: SnapshotCheck) -> None:
         ("the site shows", one.position),
         ("moment of the site", one.moment_here),
         ("moment of the master", one.moment_master),
-        ("columns that the snapshot does not have", not_carried(one) or None),
+        ("columns that the snapshot does not have", ", ".join(one.not_carried) or None),
     ]
     _table(body, (), [fact for fact in facts if fact[1] is not None])
     if not one.counts:

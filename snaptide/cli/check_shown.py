@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Group
 from rich.table import Table
 
-from snaptide.check_words import (
-    more_of,
-    not_carried,
-    said_of,
-    values,
-    without_differences,
-)
+from snaptide.check_words import counts_of, more_of, said_of, values
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import cell, table
 from snaptide.units import duration
@@ -33,7 +27,11 @@ def shown_check(report: CheckReport) -> Group:
     parts: list[Table | str] = [
         table(
             ["snapshot", "at master", "here", "kind", "reason", "rows"],
-            [row for one in report.snapshots for row in _counts(one)],
+            [
+                (one.name, one.rows_master, one.rows_here, *counted)
+                for one in report.snapshots
+                for counted in counts_of(one)
+            ],
         )
     ]
     for one in report.snapshots:
@@ -41,28 +39,17 @@ def shown_check(report: CheckReport) -> Group:
             parts += ["", _rows(one)]
         if one.unproven is not None and not one.equal:
             parts += ["", f"{one.name}: {one.unproven}."]
-    left_out = [one for one in report.snapshots if one.not_carried]
-    if left_out:
-        parts += [
-            "",
-            *(f"{one.name} does not have {not_carried(one)}" for one in left_out),
-        ]
-    if report.away:
-        parts += [
-            "",
-            *(f"{name} not compared: {why}" for name, why in report.away.items()),
-        ]
+    left_out = [
+        f"{one.name} does not have {', '.join(one.not_carried)}"
+        for one in report.snapshots
+        if one.not_carried
+    ]
+    away = [f"{name} not compared: {why}" for name, why in report.away.items()]
+    for lines in (left_out, away):
+        parts += ["", *lines] if lines else []
     saved = "" if report.run is None else f" Saved as {report.run}."
     parts += ["", f"{said_of(report)} ({duration(report.seconds)}){saved}"]
     return Group(*parts)
-
-
-def _counts(one: SnapshotCheck) -> Iterator[tuple[object, ...]]:
-    sides = (one.name, one.rows_master, one.rows_here)
-    if not one.counts:
-        yield (*sides, "-", without_differences(one), 0)
-    for count in one.counts:
-        yield (*sides, count.kind, count.reason, count.rows)
 
 
 def _rows(one: SnapshotCheck) -> Table:

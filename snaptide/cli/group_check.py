@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 
 import groups
-from snaptide.check_words import images_of, more_of, said_of_masters, values
+from snaptide.check_words import counts_of, images_of, more_of, said_of_masters, values
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.check import Columns, divided
 from snaptide.cli.check_shown import some_rows
@@ -72,7 +71,11 @@ def _shown(report: GroupCheckReport) -> Group:
     parts: list[Table | str] = [
         table(
             ["table", "rows", "kind", "reason", "differ"],
-            [row for one in report.tables for row in _counts(one)],
+            [
+                (one.table, [f"{n:,} at {m}" for m, n in one.rows.items()], *counted)
+                for one in report.tables
+                for counted in counts_of(one)
+            ],
         )
     ]
     for one in report.tables:
@@ -82,14 +85,6 @@ def _shown(report: GroupCheckReport) -> Group:
         parts += ["", *(f"{m} left out: {why}" for m, why in report.left_out.items())]
     parts += ["", f"{said_of_masters(report)} ({duration(report.seconds)})"]
     return Group(*parts)
-
-
-def _counts(one: TableCheck) -> Iterator[tuple[object, ...]]:
-    fixed = (one.table, [f"{rows:,} at {name}" for name, rows in one.rows.items()])
-    if one.equal:
-        yield (*fixed, "-", "equal", 0)
-    for count in one.counts:
-        yield (*fixed, count.kind, count.reason, count.rows)
 
 
 def _rows(one: TableCheck) -> Table:

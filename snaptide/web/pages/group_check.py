@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import wait
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from groups import CheckDifference, TableCheck
-from groups.check.report import CheckReason
 from groups.show import count_groups
 from snaptide.check_words import (
-    MEANING_AT_MASTERS,
+    counts_of,
     images_of,
+    meanings,
     more_of,
     said_of_masters,
     values,
@@ -29,42 +29,8 @@ from snaptide.web.visit import Visit, command, polled
 _OF_TABLES, _OF_LEFT_OUT, _OF_ROWS = 18_000, 5_000, 40_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """What was found of a table: all that differs in one way for one reason."""
-
-    table: TableCheck
-    kind: str
-    reason: str
-    rows: int
-
-    @property
-    def at(self) -> str:
-        """How many rows each master has."""
-        return ", ".join(f"{shown(n)} at {name}" for name, n in self.table.rows.items())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A row that is not the same at all masters, as texts."""
-
-    table: str
-    difference: CheckDifference
-
-    @property
-    def key(self) -> str:
-        """What identifies it."""
-        return values(self.difference.key)
-
-    @property
-    def masters(self) -> str:
-        """Which masters have which values."""
-        return images_of(self.difference)
-
-    @property
-    def more(self) -> str:
-        """What is known of it besides."""
-        return more_of(self.difference, shown)
+#: What is known of a row besides.
+_more = partial(more_of, written=shown)
 
 
 def read(visit: Visit) -> Mapping[str, Any]:
@@ -80,7 +46,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
     report, chosen = check.answer.value, visit.query("table")
     tables = report.tables if report else ()
     rows = [
-        Row(table=one.table, difference=row)
+        (one.table, row)
         for one in tables
         if chosen in ("", one.table)
         for row in one.differences
@@ -91,6 +57,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
         if chosen in ("", one.table)
         for count in one.counts
     )
+    lines = [(one, _at(one), *each) for one in tables for each in counts_of(one)]
     left_out = [*report.left_out.items()] if report else []
     return {
         "check": check,
@@ -99,11 +66,14 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "said": said_of_masters(report) if report else "",
         "chosen": chosen,
         "left_out": listed(left_out, lambda one: one, room=_OF_LEFT_OUT, markup=90),
-        "lines": listed([*_lines(tables)], _of_line, room=_OF_TABLES),
+        "lines": listed(lines, _of_line, room=_OF_TABLES),
         "rows": listed(rows, _of_row, start=start_of(visit), room=_OF_ROWS),
         "not_kept": differ - len(rows),
         "differ": differ,
-        "meanings": _meanings(tables),
+        "meanings": meanings(tables),
+        "values": values,
+        "images_of": images_of,
+        "more_of": _more,
         "mend": command("group", "rectify", visit.site.name, check.group),
         "command": command("group", "check", visit.site.name, check.group),
     }
@@ -118,32 +88,20 @@ def _known(visit: Visit) -> GroupCheck:
     return check
 
 
-def _lines(tables: Iterable[TableCheck]) -> Iterator[Line]:
-    for one in tables:
-        if one.equal:
-            yield Line(table=one, kind="-", reason="equal", rows=0)
-        for count in one.counts:
-            yield Line(
-                table=one,
-                kind=count.kind.value,
-                reason=count.reason.value,
-                rows=count.rows,
-            )
+def _at(one: TableCheck) -> str:
+    """How many rows each master has."""
+    return ", ".join(f"{shown(n)} at {name}" for name, n in one.rows.items())
 
 
-def _meanings(tables: Iterable[TableCheck]) -> Mapping[str, str]:
-    """What the reasons mean that the check found."""
-    seen = {count.reason for one in tables for count in one.counts}
-    return {one.value: MEANING_AT_MASTERS[one] for one in CheckReason if one in seen}
-
-
-def _of_line(line: Line) -> Iterable[object]:
+def _of_line(line: tuple[TableCheck, str, str, str, int]) -> Iterable[object]:
+    one, at, *_ = line
     # Its name is shown, and stands in the address of its rows.
-    return (*[line.table.table] * 4, line.at)
+    return (*[one.table] * 4, at)
 
 
-def _of_row(row: Row) -> Iterable[object]:
-    return (row.table, row.key, row.masters, row.more)
+def _of_row(found: tuple[str, CheckDifference]) -> Iterable[object]:
+    name, row = found
+    return (name, values(row.key), images_of(row), _more(row))
 
 
 PAGE = Page(
