@@ -8,7 +8,7 @@ schedules; no figure has a label for a row, a key or a user.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -31,13 +31,15 @@ class Figure:
 
     Parameters:
         labels: those after `site`.
-        read: its samples at a site; none if the site is away or not ready, unless
-            `always`.
+        read: its samples at a site, None where a number is not known; it is not asked
+            if the site is away or not ready, unless `always`.
     """
 
     name: str
     help: str
-    read: Callable[[SiteStatus], Iterator[Sample]]
+    read: Callable[
+        [SiteStatus], Iterable[tuple[tuple[str, ...], float | StepTimes | None]]
+    ]
     labels: tuple[str, ...] = ()
     kind: Kind = "gauge"
     always: bool = False
@@ -45,7 +47,9 @@ class Figure:
     def of(self, status: SiteStatus) -> Iterator[Sample]:
         """Its samples at a site; each label of `labels` has a value."""
         if self.always or (status.reachable and status.error is None):
-            yield from self.read(status)
+            for labels, value in self.read(status):
+                if value is not None:
+                    yield labels, value
 
 
 def _site(read: Callable[[SiteStatus], float]) -> Callable[..., Iterator[Sample]]:
@@ -55,37 +59,12 @@ def _site(read: Callable[[SiteStatus], float]) -> Callable[..., Iterator[Sample]
     return samples
 
 
-def _queue(
-    read: Callable[[SiteStatus, Backlog], float | None],
-) -> Callable[..., Iterator[Sample]]:
-    def samples(status: SiteStatus) -> Iterator[Sample]:
-        for one in status.backlog:
-            if (value := read(status, one)) is not None:
-                yield (one.destination,), value
-
-    return samples
+def _failed(one: Backlog | GroupStatus | ScheduleStatus) -> float:
+    return float(one.last_error is not None)
 
 
-def _group(
-    read: Callable[[GroupStatus], float | None],
-) -> Callable[..., Iterator[Sample]]:
-    def samples(status: SiteStatus) -> Iterator[Sample]:
-        for one in status.groups:
-            if (value := read(one)) is not None:
-                yield (one.name,), value
-
-    return samples
-
-
-def _schedule(
-    read: Callable[[ScheduleStatus], float],
-) -> Callable[..., Iterator[Sample]]:
-    def samples(status: SiteStatus) -> Iterator[Sample]:
-        for one in status.schedules:
-            if not one.disabled:
-                yield (one.kind, one.subject), read(one)
-
-    return samples
+def _running(status: SiteStatus) -> Iterable[ScheduleStatus]:
+    return (one for one in status.schedules if not one.disabled)
 
 
 def _states(status: SiteStatus) -> Iterator[Sample]:
@@ -93,44 +72,6 @@ def _states(status: SiteStatus) -> Iterator[Sample]:
         has = {state.state for state in one.states}
         for state in get_args(State):
             yield (one.destination, state), float(state in has)
-
-
-def _parked(status: SiteStatus) -> Iterator[Sample]:
-    for one in status.parked_for:
-        yield (one.reason,), one.transactions
-
-
-def _readers(status: SiteStatus) -> Iterator[Sample]:
-    for one in status.readers:
-        if (seconds := status.since(one.refreshed_at)) is not None:
-            yield (one.site,), seconds
-
-
-def _counts(
-    read: Callable[[SiteStatus], Mapping[str, int]],
-) -> Callable[..., Iterator[Sample]]:
-    def samples(status: SiteStatus) -> Iterator[Sample]:
-        for name, count in read(status).items():
-            yield (name,), count
-
-    return samples
-
-
-def _group_counts(
-    read: Callable[[GroupStatus], Mapping[str, int]],
-) -> Callable[..., Iterator[Sample]]:
-    def samples(status: SiteStatus) -> Iterator[Sample]:
-        for one in status.groups:
-            for name, count in read(one).items():
-                yield (one.name, name), count
-
-    return samples
-
-
-def _steps(status: SiteStatus) -> Iterator[Sample]:
-    for one in status.groups:
-        for step in one.steps:
-            yield (one.name, step.step), step
 
 
 def _findings(status: SiteStatus) -> Iterator[Sample]:
@@ -157,44 +98,46 @@ FIGURES = (
         name="snaptide_queue_transactions",
         help="Transactions that the destination has not answered.",
         labels=("destination",),
-        read=_queue(lambda _, one: one.transactions),
+        read=lambda s: (((q.destination,), q.transactions) for q in s.backlog),
     ),
     Figure(
         name="snaptide_queue_calls",
         help="Calls of those transactions.",
         labels=("destination",),
-        read=_queue(lambda _, one: one.calls),
+        read=lambda s: (((q.destination,), q.calls) for q in s.backlog),
     ),
     Figure(
         name="snaptide_queue_bytes",
         help="Size of those calls, as the database stores them.",
         labels=("destination",),
-        read=_queue(lambda _, one: one.bytes),
+        read=lambda s: (((q.destination,), q.bytes) for q in s.backlog),
     ),
     Figure(
         name="snaptide_queue_oldest_seconds",
         help="Age of the oldest of those transactions; 0 if there is none.",
         labels=("destination",),
-        read=_queue(lambda status, one: status.since(one.oldest) or 0.0),
+        read=lambda s: (
+            ((q.destination,), s.since(q.oldest) or 0.0) for q in s.backlog
+        ),
     ),
     Figure(
         name="snaptide_delivered_transactions_total",
         help="Transactions that pushes have brought to the destination.",
         labels=("destination",),
         kind="counter",
-        read=_counts(lambda status: status.delivered),
+        read=lambda s: (((name,), count) for name, count in s.delivered.items()),
     ),
     Figure(
         name="snaptide_push_age_seconds",
         help="Time since the last push that ended well; none before the first.",
         labels=("destination",),
-        read=_queue(lambda status, one: status.since(one.last_push_at)),
+        read=lambda s: (((q.destination,), s.since(q.last_push_at)) for q in s.backlog),
     ),
     Figure(
         name="snaptide_push_failed",
         help="1 if the last push failed, else 0.",
         labels=("destination",),
-        read=_queue(lambda _, one: float(one.last_error is not None)),
+        read=lambda s: (((q.destination,), _failed(q)) for q in s.backlog),
     ),
     Figure(
         name="snaptide_contract_state",
@@ -206,7 +149,7 @@ FIGURES = (
         name="snaptide_parked_transactions",
         help="Transactions in the error queue, by reason; none if it is empty.",
         labels=("reason",),
-        read=_parked,
+        read=lambda s: (((one.reason,), one.transactions) for one in s.parked_for),
     ),
     Figure(
         name="snaptide_parked_oldest_seconds",
@@ -223,41 +166,47 @@ FIGURES = (
         help="Conflicts that rules have resolved here, by method.",
         labels=("method",),
         kind="counter",
-        read=_counts(lambda status: status.resolved),
+        read=lambda s: (((name,), count) for name, count in s.resolved.items()),
     ),
     Figure(
         name="snaptide_refresh_age_seconds",
         help="How old what the group shows is: the time since the moment of its master "
         "that the last refresh brought; none before the first.",
         labels=("group",),
-        read=_group(lambda one: one.age),
+        read=lambda s: (((group.name,), group.age) for group in s.groups),
     ),
     Figure(
         name="snaptide_refresh_failed",
         help="1 if the last refresh had a problem, else 0.",
         labels=("group",),
-        read=_group(lambda one: float(one.last_error is not None)),
+        read=lambda s: (((group.name,), _failed(group)) for group in s.groups),
     ),
     Figure(
         name="snaptide_refresh_seconds",
         help="How long a step of a refresh took that found something new.",
         labels=("group", "step"),
         kind="histogram",
-        read=_steps,
+        read=lambda s: (
+            ((g.name, step.step), step) for g in s.groups for step in g.steps
+        ),
     ),
     Figure(
         name="snaptide_refresh_rows_total",
         help="Rows that refreshes have inserted, updated, deleted and left alone.",
         labels=("group", "kind"),
         kind="counter",
-        read=_group_counts(lambda one: one.rows),
+        read=lambda s: (
+            ((g.name, kind), n) for g in s.groups for kind, n in g.rows.items()
+        ),
     ),
     Figure(
         name="snaptide_held_back_rows",
         help="Rows that the last refresh left alone, by what held them back; none if "
         "nothing did.",
         labels=("group", "reason"),
-        read=_group_counts(lambda one: one.held_back),
+        read=lambda s: (
+            ((g.name, why), n) for g in s.groups for why, n in g.held_back.items()
+        ),
     ),
     Figure(
         name="snaptide_log_bytes",
@@ -275,19 +224,19 @@ FIGURES = (
         help="How long the logs keep changes for another site: the time since the "
         "oldest of its last refreshes.",
         labels=("by",),
-        read=_readers,
+        read=lambda s: (((one.site,), s.since(one.refreshed_at)) for one in s.readers),
     ),
     Figure(
         name="snaptide_schedule_late_seconds",
         help="How long a run has been overdue; 0 if it is not late.",
         labels=("kind", "subject"),
-        read=_schedule(lambda one: one.overdue),
+        read=lambda s: (((o.kind, o.subject), o.overdue) for o in _running(s)),
     ),
     Figure(
         name="snaptide_schedule_failed",
         help="1 if the last run failed, else 0.",
         labels=("kind", "subject"),
-        read=_schedule(lambda one: float(one.last_error is not None)),
+        read=lambda s: (((o.kind, o.subject), _failed(o)) for o in _running(s)),
     ),
     Figure(
         name="snaptide_check_unexplained_rows",
