@@ -11,6 +11,7 @@ from tenacity import stop_after_delay, wait_fixed
 
 from sites import retry
 from snaptide.embedded.errors import EmbeddedServerError
+from snaptide.embedded.ports import kept_port
 
 # Children of this program. Kept so that they are reaped, and so that Python does not
 # warn when it drops the object of a server that is meant to live on.
@@ -127,6 +128,33 @@ class Daemon:
             "\n".join([f"{self.name} {what}; its log ends with:", *lines]),
             hint=f"The whole log is {self.log}.",
         )
+
+
+class Server:
+    """An embedded server; its folder holds its port, its log and what it keeps."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = Path(folder).absolute()
+        self._port_file = self.folder / "port"
+        self._daemon = Daemon(self.folder, name)
+
+    @property
+    def log(self) -> Path:
+        """The file that the server writes its messages to."""
+        return self._daemon.log
+
+    @property
+    def port(self) -> int:
+        """The port on 127.0.0.1, the same after every restart."""
+        return kept_port(self._port_file)
+
+    def is_running(self) -> bool:
+        """Tell whether the server runs, also if another program started it."""
+        return self._daemon.process() is not None
+
+    def kill(self) -> None:
+        """Kill the server, as a power cut would, to test recovery."""
+        self._daemon.kill_tree()
 
 
 def _wait_dead(family: Sequence[psutil.Process]) -> None:

@@ -12,9 +12,9 @@ from psycopg import sql
 
 from snaptide.embedded.account import Account, run_as, server_account
 from snaptide.embedded.binaries import postgres_binaries
-from snaptide.embedded.daemon import Daemon
+from snaptide.embedded.daemon import Server
 from snaptide.embedded.errors import EmbeddedServerError
-from snaptide.embedded.ports import HOST, kept_port, require_free
+from snaptide.embedded.ports import HOST, require_free
 
 USER = "postgres"
 
@@ -38,7 +38,7 @@ _SETTINGS = {
 }
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """An embedded PostgreSQL server; its folder holds data, password, port and log."""
 
     def __init__(
@@ -48,35 +48,19 @@ class PostgresServer:
         *,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.folder = Path(folder).absolute()
+        super().__init__(folder, "postgresql")
         self.version = version
         self._settings = {**_SETTINGS, **(settings or {})}
         self._data = self.folder / "data"
         self._password_file = self.folder / "password"
-        self._port_file = self.folder / "port"
-        self._daemon = Daemon(self.folder, "postgresql")
 
     def __repr__(self) -> str:
         return f"PostgresServer({str(self.folder)!r}, version={self.version})"
-
-    @property
-    def log(self) -> Path:
-        """The file that the server writes its messages to."""
-        return self._daemon.log
-
-    @property
-    def port(self) -> int:
-        """The port on 127.0.0.1, the same after every restart."""
-        return kept_port(self._port_file)
 
     def url(self, database: str = "postgres") -> str:
         """Return the address of a database, with the password: do not print it."""
         password = self._password_file.read_text()
         return f"postgresql://{USER}:{password}@{HOST}:{self.port}/{database}"
-
-    def is_running(self) -> bool:
-        """Tell whether the server runs, also if another program started it."""
-        return self._daemon.process() is not None
 
     def start(self) -> None:
         """Start the server, unless it runs; create its data first if there is none."""
@@ -104,10 +88,6 @@ class PostgresServer:
         # Immediate shutdown: the next start recovers from the log.
         if not self._daemon.end(signal.SIGQUIT, seconds=10):
             self.kill()
-
-    def kill(self) -> None:
-        """Kill the server, as a power cut would, to test recovery."""
-        self._daemon.kill_tree()
 
     def create_database(self, name: str, *, template: str | None = None) -> str:
         """Create a database, as a copy of another one if asked, and return its URL."""

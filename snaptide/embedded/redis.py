@@ -7,38 +7,22 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from sites import extras
-from snaptide.embedded.daemon import Daemon
-from snaptide.embedded.ports import HOST, kept_port, require_free
+from snaptide.embedded.daemon import Server
+from snaptide.embedded.ports import HOST, require_free
 
 
-class RedisServer:
+class RedisServer(Server):
     """An embedded Redis server that saves nothing: its tasks can be sent again."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = Path(folder).absolute()
-        self._port_file = self.folder / "port"
-        self._daemon = Daemon(self.folder, "redis")
+        super().__init__(folder, "redis")
 
     def __repr__(self) -> str:
         return f"RedisServer({str(self.folder)!r})"
 
-    @property
-    def log(self) -> Path:
-        """The file that the server writes its messages to."""
-        return self._daemon.log
-
-    @property
-    def port(self) -> int:
-        """The port on 127.0.0.1, the same after every restart."""
-        return kept_port(self._port_file)
-
     def url(self, database: int = 0) -> str:
         """Return the address of one of the server's numbered databases."""
         return f"redis://{HOST}:{self.port}/{database}"
-
-    def is_running(self) -> bool:
-        """Tell whether the server runs, also if another program started it."""
-        return self._daemon.process() is not None
 
     def start(self) -> None:
         """Start the server, unless it runs."""
@@ -52,10 +36,6 @@ class RedisServer:
         """Stop the server cleanly."""
         if not self._daemon.end(signal.SIGTERM, seconds=10):
             self.kill()
-
-    def kill(self) -> None:
-        """Kill the server, as a power cut would, to test recovery."""
-        self._daemon.kill_tree()
 
     def _command(self) -> list[str | Path]:
         return [
