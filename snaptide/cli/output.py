@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snaptide.cli.program import Program
-from snaptide.units import duration
+from snaptide.units import written
 
 #: The width in columns if the output is no terminal.
 WIDTH = 200
@@ -128,28 +128,11 @@ def _fields(report: Any) -> Mapping[str, object]:
 
 def cell(value: object) -> str:
     """A value as people read it, with square brackets escaped from markup."""
-    text = _text(value)
-    return text.replace("[", r"\[")
+    return written(value, _moment).replace("[", r"\[")
 
 
-def _text(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, datetime):
-        return value.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.2f}"
-    if isinstance(value, timedelta):
-        return duration(value.total_seconds())
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_text(one)}" for name, one in value.items()) or "-"
-    if isinstance(value, list | tuple | set | frozenset):
-        return ", ".join(_text(item) for item in value) or "-"
-    return str(value.value if isinstance(value, Enum) else value)
+def _moment(at: datetime) -> str:
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _is_number(value: object) -> bool:

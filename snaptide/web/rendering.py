@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
-from enum import Enum
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from markupsafe import escape
 from starlette.responses import HTMLResponse
 
 from sites.words import counted, does
-from snaptide.units import duration, size
+from snaptide.units import duration, size, written
 
 if TYPE_CHECKING:
     from snaptide.web.visit import Visit
@@ -52,7 +51,7 @@ def render(
 
 def shown(value: object, longest: int = LONGEST) -> str:
     """A value as text: numbers exact, bytes as hex, and no more than people read."""
-    text = _text(value).translate(_CONTROLS)
+    text = written(value, _moment).translate(_CONTROLS)
     if len(text) > longest:
         return f"{text[:longest]}... ({len(text):,} characters)"
     return text
@@ -80,24 +79,8 @@ def age(since: datetime | None, now: datetime | None) -> str:
     return duration(max((now - since).total_seconds(), 0))
 
 
-def _text(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, bytes | memoryview):
-        return f"\\x{bytes(value).hex()}"
-    if isinstance(value, timedelta):
-        return duration(value.total_seconds())
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_text(one)}" for name, one in value.items()) or "-"
-    if isinstance(value, list | tuple | set | frozenset):
-        return ", ".join(_text(item) for item in value) or "-"
-    return str(value.value if isinstance(value, Enum) else value)
+def _moment(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
 
 
 @cache
