@@ -35,6 +35,10 @@ class Arrival:
     transactions: int
     last_at: datetime
 
+    def __str__(self) -> str:
+        by = "" if self.sender == self.source else f" by {self.sender}"
+        return f"{self.transactions} of {self.source}{by}"
+
 
 def counting(sender: str, arrived: Arrived) -> Insert | None:
     """What notes in `arrival` that transactions of groups have arrived, if any have."""

@@ -19,7 +19,6 @@ from snaptide.cli.output import cell, show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument
-from snaptide.group_words import brought
 
 app = Verbs()
 
@@ -285,7 +284,7 @@ def _masters(report: GroupReport) -> Table:
             one.master,
             one.target_type,
             [f"{calls} for {to}" for to, calls in one.waiting.items() if calls],
-            [brought(arrival) for arrival in one.arrived],
+            one.arrived,
             _attention(one),
         )
         for one in report.masters

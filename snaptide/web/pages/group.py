@@ -14,7 +14,6 @@ from groups.relay.holds import message
 from groups.show import find_group, show_master
 from sites import Site
 from sites.words import counted
-from snaptide.group_words import brought
 from snaptide.web.errors import PageMissing
 from snaptide.web.listed import listed
 from snaptide.web.page import Page
@@ -31,11 +30,7 @@ ROOM_OF_DRAWING = 14_000
 
 def read(visit: Visit) -> Mapping[str, Any]:
     """The group as the site knows it, and each master's own state."""
-    # Not cut, as `query` does: the name may end with a space.
-    name = visit.request.query_params.get("name", "")
-    if not name:
-        raise PageMissing("The address does not name a group.")
-    group = visit.ask(("group", name), partial(find_group, name=name))
+    group = named(visit)
     masters = _masters(visit, group)
     different = [(one.master, row) for one in masters for row in one.different]
     quiet = [(one.master, message(one.quiet)) for one in masters if one.quiet]
@@ -44,16 +39,28 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "quiesced": group.status != Status.NORMAL,
         "masters": listed(masters, partial(_of_master, group), room=ROOM),
         "sends": {one.master: sends(group, one) for one in masters},
-        "received": {one.master: _received(one) for one in masters},
         "quiet": listed(quiet, lambda one: one, room=ROOM_OF_QUIET, markup=80),
         "different": listed(different, _of_rows, room=ROOM_OF_ROWS),
         "drawing": drawing(shown(group.name), group.names, group.paths),
         "letters": picture.text(group.names, group.paths),
         "longest": LONGEST,
-        "show_paths": command("group", "paths", visit.site.name, name),
-        "check": command("group", "check", visit.site.name, name),
-        "command": command("group", "show", visit.site.name, name),
+        "show_paths": command("group", "paths", visit.site.name, group.name),
+        "check": command("group", "check", visit.site.name, group.name),
+        "command": command("group", "show", visit.site.name, group.name),
     }
+
+
+def named(visit: Visit) -> Group:
+    """The group that the address names, as the site knows it.
+
+    Raises:
+        PageMissing, NoSuchGroup: there is none.
+    """
+    # Not cut, as `query` does: the name may end with a space.
+    name = visit.request.query_params.get("name", "")
+    if not name:
+        raise PageMissing("The address does not name a group.")
+    return visit.ask(("group", name), partial(find_group, name=name))
 
 
 def drawing(title: str, masters: Sequence[str], paths: Sequence[Path]) -> Markup:
@@ -114,12 +121,7 @@ def _silent(group: Group, name: str, problem: str) -> MasterReport:
 def _of_master(group: Group, one: MasterReport) -> Iterable[object]:
     # Its name is shown, and stands in the address of its page.
     yield from (one.master, one.master, one.target_type, sends(group, one))
-    yield from (_received(one), one.problem)
-
-
-def _received(one: MasterReport) -> Sequence[str]:
-    """Whose changes have come to a master, and how many."""
-    return [brought(each) for each in one.arrived]
+    yield from (one.arrived, one.problem)
 
 
 def _of_rows(found: tuple[str, Difference]) -> Iterable[object]:

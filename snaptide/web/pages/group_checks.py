@@ -8,25 +8,21 @@ from typing import Any
 from urllib.parse import quote
 
 from groups.show import find_group
-from snaptide.web.errors import PageMissing
 from snaptide.web.group_checks import GroupCheck
 from snaptide.web.listed import listed, start_of
 from snaptide.web.page import Action, Page
+from snaptide.web.pages.group import named
 from snaptide.web.visit import Visit, command
 
 
 def read(visit: Visit) -> Mapping[str, Any]:
     """The checks, and what each found in numbers."""
-    # Not cut, as `query` does: the name may end with a space.
-    name = visit.request.query_params.get("name", "")
-    if not name:
-        raise PageMissing("The address does not name a group.")
-    group = visit.ask(("group", name), partial(find_group, name=name))
-    found = visit.console.group_checks.of(visit.site, name)
+    group = named(visit)
+    found = visit.console.group_checks.of(visit.site, group.name)
     return {
         "group": group,
         "checks": listed(found, _texts, start=start_of(visit)),
-        "command": command("group", "check", visit.site.name, name),
+        "command": command("group", "check", visit.site.name, group.name),
     }
 
 
