@@ -6,12 +6,14 @@ The later moments are only asked for what was queued, never for rows (`groups.ch
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import permutations
+from typing import TypeVar
 
 from sqlalchemy import Connection, select, text
+from tenacity import stop_after_attempt, wait_fixed
 
 from deferred.batches import reconcile
 from deferred.batches.marker import Marker
@@ -21,7 +23,7 @@ from groups import group as groups
 from groups import table_queue
 from groups.errors import CheckDisturbed
 from groups.group import Group, Master, TargetType
-from sites import QualifiedName, Site
+from sites import QualifiedName, Site, retry
 from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.errors import SiteUnreachable
@@ -30,6 +32,11 @@ from sites.sessions.identity import Identity
 from sites.sessions.site import autocommit
 from snapshots.differences import moments
 from snapshots.side import Side
+
+#: How often a check begins anew if the group or its queues change again and again.
+ATTEMPTS = 10
+
+_Result = TypeVar("_Result")
 
 #: A place in the batches of a sender: batch and order number.
 Place = tuple[int, int]
@@ -78,6 +85,28 @@ class Held:
     def master(self, name: str) -> Moment | None:
         """One of those that are compared."""
         return next((one for one in self.masters if one.name == name), None)
+
+
+def undisturbed(
+    site: Site,
+    name: str,
+    tables: Sequence[QualifiedName],
+    work: Callable[[Held], _Result],
+) -> _Result:
+    """Do some work while moments are held, anew if the group or a queue changes.
+
+    Parameters:
+        work: may begin anew, too: it then raises `CheckDisturbed`.
+
+    Raises:
+        CheckDisturbed: they changed again and again. Else as `held`.
+    """
+    stop = stop_after_attempt(ATTEMPTS)
+    tries = retry.on(CheckDisturbed, stop=stop, wait=wait_fixed(0.1))
+    for number, attempt in enumerate(tries, 1):
+        with attempt, held(site, name, tables, last=number == ATTEMPTS) as found:
+            return work(found)
+    raise AssertionError("the last attempt raises")
 
 
 @contextmanager

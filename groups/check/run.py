@@ -6,23 +6,18 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from tenacity import stop_after_attempt
-
 from groups import group as groups
 from groups.check import moments, rows, tally
 from groups.check.moments import Held
 from groups.check.report import CheckReason, GroupCheckReport, TableCheck
-from groups.errors import CannotReplicate, CheckDisturbed
+from groups.errors import CannotReplicate
 from groups.group import Group
-from sites import QualifiedName, Site, extras, names, retry, traces
+from sites import QualifiedName, Site, extras, names, traces
 from sites.progress import Progress
 from sites.sessions import identity
 from sites.tables.table import describe
 from snapshots.check.errors import CheckRefused
 from snapshots.check.run import condition
-
-#: How often a check begins anew if the group or its queues change again and again.
-ATTEMPTS = 10
 
 
 def check(
@@ -71,12 +66,12 @@ def check(
     wanted = chosen(group, [tables] if isinstance(tables, str) else tables)
     only = _conditions(site, wanted, where, columns)
     with traces.span("check", site=site.name, group=name) as span:
-        tries = retry.on(CheckDisturbed, stop=stop_after_attempt(ATTEMPTS))
-        for number, attempt in enumerate(tries, 1):
-            last = number == ATTEMPTS
-            with attempt, moments.held(site, name, wanted, last=last) as held:
-                several = wanted if len(held.masters) > 1 else []
-                found = _found(held, several, only, columns, most, progress)
+
+        def compared(held: Held) -> tuple[Held, list[TableCheck]]:
+            several = wanted if len(held.masters) > 1 else []
+            return held, _found(held, several, only, columns, most, progress)
+
+        held, found = moments.undisturbed(site, name, wanted, compared)
         span.note(
             masters=len(held.masters),
             differing=sum(count.rows for one in found for count in one.counts),

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from sqlalchemy import Connection, select
-from tenacity import stop_after_attempt, stop_after_delay, wait_fixed
+from tenacity import stop_after_delay, wait_fixed
 
 import deferred
 from deferred.queues.queue import undelivered_calls
@@ -18,7 +18,6 @@ from groups.check import compare, moments
 from groups.check.moments import Held
 from groups.check.report import CheckReason
 from groups.check.rows import Rows
-from groups.check.run import ATTEMPTS
 from groups.errors import CheckDisturbed, GroupChanging
 from groups.group import Group
 from groups.rectify import planning, send
@@ -148,18 +147,12 @@ def _write(
     Returns:
         By table, how many calls were queued.
     """
-    tries = retry.on(
-        CheckDisturbed, stop=stop_after_attempt(ATTEMPTS), wait=wait_fixed(0.1)
-    )
+
+    def write(held: Held) -> dict[QualifiedName, int]:
+        return _write_held(site, held, wanted.reference, target, part)
+
     with _only_one(site.peer(target), plan.group):
-        for number, attempt in enumerate(tries, 1):
-            last = number == ATTEMPTS
-            with (
-                attempt,
-                moments.held(site, wanted.group, [*part], last=last) as held,
-            ):
-                return _write_held(site, held, wanted.reference, target, part)
-    raise AssertionError("the last attempt raises")
+        return moments.undisturbed(site, wanted.group, [*part], write)
 
 
 def _write_held(
@@ -267,23 +260,19 @@ def _compared_again(
     for target, some in plan.intents.items():
         for one in some:
             wished[target, str(one.table)].append(one)
-    still: dict[_Place, Counter[tuple[Kind, CheckReason]]] = {}
-    tries = retry.on(CheckDisturbed, stop=stop_after_attempt(ATTEMPTS))
-    for number, attempt in enumerate(tries if wished else (), 1):
-        last = number == ATTEMPTS
-        with (
-            attempt,
-            moments.held(site, wanted.group, wanted.tables, last=last) as held,
-        ):
-            for (target, table), some in wished.items():
-                _present(held, wanted.reference, target)
-                found, _ = _found(
-                    held,
-                    (wanted.reference, target),
-                    some[0].table,
-                    pa.concat_tables(one.keys for one in some),
-                )
-                still[target, table] = found.every
+
+    def look(held: Held) -> dict[_Place, Counter[tuple[Kind, CheckReason]]]:
+        found = {}
+        for (target, table), some in wished.items():
+            _present(held, wanted.reference, target)
+            ends, keys = (wanted.reference, target), (one.keys for one in some)
+            one, _ = _found(held, ends, some[0].table, pa.concat_tables(keys))
+            found[target, table] = one.every
+        return found
+
+    still = (
+        moments.undisturbed(site, wanted.group, wanted.tables, look) if wished else {}
+    )
     return tuple(
         replace(
             one,

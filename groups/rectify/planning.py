@@ -6,15 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tenacity import stop_after_attempt
-
 from groups.check import compare, moments, tally
 from groups.check.moments import Held
 from groups.check.reasons import Key, Reasons
 from groups.check.report import CheckReason
 from groups.check.rows import Rows, of_table
-from groups.check.run import ATTEMPTS
-from groups.errors import CannotReplicate, CheckDisturbed
+from groups.errors import CannotReplicate
 from groups.group import Group
 from groups.rectify.report import (
     RectifyExtra,
@@ -23,7 +20,7 @@ from groups.rectify.report import (
     RectifyRow,
     TableRectified,
 )
-from sites import QualifiedName, Site, retry
+from sites import QualifiedName, Site
 from sites.errors import SiteUnreachable
 from sites.extras import pa
 from sites.progress import Progress
@@ -109,32 +106,26 @@ def plan(site: Site, wanted: Wanted, progress: Progress | None) -> Plan:
         SiteUnreachable: it is left out because a master does not answer.
         CheckDisturbed: the group or a queue changed again and again.
     """
-    tries = retry.on(CheckDisturbed, stop=stop_after_attempt(ATTEMPTS))
-    for number, attempt in enumerate(tries, 1):
-        last = number == ATTEMPTS
-        with (
-            attempt,
-            moments.held(site, wanted.group, wanted.tables, last=last) as held,
-        ):
-            left_out = dict(held.left_out)
-            targets = _targets(held, wanted, left_out)
-            made = _planned(held, wanted, targets, progress) if targets else []
-    return Plan(
-        group=held.group,
-        targets=tuple(targets),
-        left_out=left_out,
-        away=held.away,
-        intents={
-            to: [
-                intent
-                for report, some in made
-                if report.target == to
-                for intent in some
-            ]
-            for to in targets
-        },
-        reports=tuple(report for report, _ in made),
-    )
+
+    def planned(held: Held) -> Plan:
+        left_out = dict(held.left_out)
+        targets = _targets(held, wanted, left_out)
+        made = _planned(held, wanted, targets, progress) if targets else []
+        return Plan(
+            group=held.group,
+            targets=tuple(targets),
+            left_out=left_out,
+            away=held.away,
+            intents={
+                to: [
+                    one for report, some in made if report.target == to for one in some
+                ]
+                for to in targets
+            },
+            reports=tuple(report for report, _ in made),
+        )
+
+    return moments.undisturbed(site, wanted.group, wanted.tables, planned)
 
 
 def sender_to(group: Group, reference: str, target: str) -> str:

@@ -118,7 +118,12 @@ class GroupRectifyReport:
     @property
     def unexplained(self) -> int:
         """How many rows that were to be mended differ still, without a reason."""
-        return self._still(CheckReason.UNEXPLAINED)
+        return sum(
+            count.rows
+            for one in self.tables
+            for count in one.still
+            if count.reason is CheckReason.UNEXPLAINED
+        )
 
     @property
     def waiting(self) -> int:
@@ -134,12 +139,4 @@ class GroupRectifyReport:
             for one in self.tables
             for count in one.left
             if count.reason is CheckReason.UNPROVEN
-        )
-
-    def _still(self, reason: CheckReason) -> int:
-        return sum(
-            count.rows
-            for one in self.tables
-            for count in one.still
-            if count.reason is reason
         )

@@ -127,7 +127,12 @@ class RectifyReport:
     @property
     def unexplained(self) -> int:
         """How many rows that were to be mended differ still, without a reason."""
-        return self._still(Reason.UNEXPLAINED)
+        return sum(
+            count.rows
+            for one in self.snapshots
+            for count in one.still
+            if count.reason is Reason.UNEXPLAINED
+        )
 
     @property
     def waiting(self) -> int:
@@ -143,12 +148,4 @@ class RectifyReport:
             for one in self.snapshots
             for count in one.left
             if count.reason is Reason.UNPROVEN
-        )
-
-    def _still(self, reason: Reason) -> int:
-        return sum(
-            count.rows
-            for one in self.snapshots
-            for count in one.still
-            if count.reason is reason
         )
