@@ -48,7 +48,7 @@ def grants(
         for one in wanted:
             there = found.snapshots.get(one.name)
             has = dict(there.grants) if there else {}
-            for role, rights in one.grants.items():
+            for role, rights in one.section.grants.items():
                 missing = [r for r in rights if r not in has.get(role, ())]
                 if missing:
                     statements = _granting(connection, file, one, role, missing)
@@ -56,7 +56,7 @@ def grants(
                         RunStatement(site=site.name, statement=s) for s in statements
                     ]
             for role, held in has.items():
-                more = sorted(held - {*one.grants.get(role, ())})
+                more = sorted(held - {*one.section.grants.get(role, ())})
                 if more:
                     taken = _statement("REVOKE {} ON {} FROM {}", more, one.name, role)
                     extra.append(RunStatement(site=site.name, statement=taken))
@@ -174,7 +174,7 @@ def _refuse_unknown(
 
 
 def _destinations(found: Found, wanted: Sequence[Wanted]) -> set[str]:
-    return {*found.destinations, *(one.home for one in wanted if one.updatable)}
+    return {*found.destinations, *(one.home for one in wanted if one.section.updatable)}
 
 
 def _unknown(what: str, name: str, known: Collection[str]) -> str:

@@ -111,18 +111,18 @@ def _snapshots(
         there = found.snapshots.get(one.name)
         if there is None:
             altered.make_those_asked(one)
-            draft.steps.append(_creation(site, one))
+            draft.steps.append(CreateSnapshot(site=site.name, wanted=one))
             continue
         obstacles = list(_in_the_way(found, one, there))
         drop = DropSnapshot(site=site.name, name=one.name).command
         draft.refused += [f"{one.name}: {what} ({drop})" for what in obstacles]
-        if one.given_columns is None and set(one.columns) != {*_columns(there)}:
+        if one.section.columns is None and set(one.columns) != {*_columns(there)}:
             draft.notes.append(_other_columns(one, there))
         if not obstacles and there.condition not in (one.condition, one.taken_along):
             altered.add(one, there)
-        if not obstacles and there.described.leaving != one.leaving:
+        if not obstacles and there.described.leaving != one.section.leaving:
             draft.steps.append(
-                AlterLeaving(site=site.name, name=one.name, leaving=one.leaving)
+                AlterLeaving(site=site.name, name=one.name, leaving=one.section.leaving)
             )
         numbers = {} if obstacles else _other_numbers(one, there)
         if numbers:
@@ -151,8 +151,8 @@ class _Alterations:
         """Have a snapshot altered."""
         altered = Altered(
             name=one.name,
-            where=one.where,
-            follow=one.follow,
+            where=one.section.where,
+            follow=one.section.follow,
             before=there.condition,
             now=one.condition,
         )
@@ -177,22 +177,6 @@ class _Alterations:
         )
 
 
-def _creation(site: Site, one: Wanted) -> CreateSnapshot:
-    return CreateSnapshot(
-        site=site.name,
-        name=one.name,
-        master=one.home,
-        table=one.master,
-        group=one.group,
-        where=one.where,
-        follow=one.follow,
-        columns=one.given_columns,
-        updatable=one.updatable,
-        leaving=one.leaving,
-        numbers=one.numbers,
-    )
-
-
 def _other_numbers(one: Wanted, there: FoundSnapshot) -> dict[str, str]:
     """By column, how it is to get numbers, where it gets them otherwise."""
     return {
@@ -214,17 +198,13 @@ def _in_the_way(found: Found, one: Wanted, there: FoundSnapshot) -> Iterator[str
         )
     if there.master != one.master:
         yield f"it is a snapshot of {there.master}, not of {one.master}"
-    if now.updatable != one.updatable:
-        now_, then = (
-            ("updatable", "read-only")
+    if now.updatable != one.section.updatable:
+        yield (
+            "it is updatable, not read-only"
             if now.updatable
-            else (
-                "read-only",
-                "updatable",
-            )
+            else "it is read-only, not updatable"
         )
-        yield f"it is {now_}, not {then}"
-    if one.given_columns is not None and {*_columns(there)} != {*one.columns}:
+    if one.section.columns is not None and {*_columns(there)} != {*one.columns}:
         yield (
             f"it has the columns {', '.join(_columns(there))}; not "
             f"{', '.join(one.columns)}"

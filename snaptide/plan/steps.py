@@ -21,6 +21,7 @@ from sites.words import counted
 from snapshots import Condition, Leaving
 from snaptide.plan.parameters import setting
 from snaptide.plan.step import Outcome, Step, column_named, command_line
+from snaptide.plan.wanted import Wanted
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:
@@ -109,46 +110,39 @@ class SetRules(Step):
 class CreateSnapshot(Step):
     """Create a snapshot, which its group's refresh fills."""
 
-    name: QualifiedName
-    master: str
-    table: QualifiedName
-    group: str
-    where: str | None
-    follow: tuple[str, ...]
-    columns: tuple[str, ...] | None
-    updatable: bool
-    leaving: Leaving
-    numbers: Mapping[str, str]
+    wanted: Wanted
 
     @property
     def command(self) -> str:
-        words = ["snapshot", "create", self.site, str(self.name)]
-        words += ["--master", self.master, "--group", self.group]
-        if self.table != self.name:
-            words += ["--table", str(self.table)]
-        words += _rows(self.where, self.follow)
-        if self.columns is not None:
-            words += ["--columns", ",".join(map(column_named, self.columns))]
-        if self.leaving is not Leaving.DRAIN:
-            words += ["--leaving", self.leaving]
-        words += _numbers(self.numbers)
-        return command_line(*words, *(["--updatable"] if self.updatable else []))
+        one, said = self.wanted, self.wanted.section
+        words = ["snapshot", "create", self.site, str(one.name)]
+        words += ["--master", one.home, "--group", one.group]
+        if one.master != one.name:
+            words += ["--table", str(one.master)]
+        words += _rows(said.where, said.follow)
+        if said.columns is not None:
+            words += ["--columns", ",".join(map(column_named, said.columns))]
+        if said.leaving is not Leaving.DRAIN:
+            words += ["--leaving", said.leaving]
+        words += _numbers(said.numbers)
+        return command_line(*words, *(["--updatable"] if said.updatable else []))
 
     def run(self, directory: Directory) -> Outcome:
+        one, said = self.wanted, self.wanted.section
         made = snapshots.create(
             directory[self.site],
-            str(self.name),
-            master=self.master,
-            table=str(self.table),
-            group=self.group,
-            where=self.where,
-            follow=self.follow,
-            columns=self.columns,
-            updatable=self.updatable,
-            leaving=self.leaving,
-            numbers=self.numbers,
+            str(one.name),
+            master=one.home,
+            table=str(one.master),
+            group=one.group,
+            where=said.where,
+            follow=said.follow,
+            columns=said.columns,
+            updatable=said.updatable,
+            leaving=said.leaving,
+            numbers=said.numbers,
         )
-        return Outcome(notes=tuple(f"{self.name}: {one}" for one in made.left_out))
+        return Outcome(notes=tuple(f"{one.name}: {each}" for each in made.left_out))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

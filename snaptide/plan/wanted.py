@@ -34,11 +34,9 @@ class Wanted:
     #: name of the master
     home: str
     table: Table
-    #: as the file has them; None for all
-    given_columns: tuple[str, ...] | None
+    #: as the file has it
+    section: SnapshotSection
     columns: tuple[str, ...]
-    where: str | None
-    follow: tuple[str, ...]
     #: as the master prints it
     condition: str | None
     #: the condition that the site has, if it becomes this one by itself, since the
@@ -46,13 +44,8 @@ class Wanted:
     taken_along: str | None
     #: the other tables that the condition asks
     asks: tuple[QualifiedName, ...]
-    updatable: bool
-    leaving: Leaving
-    #: as the file has them
-    numbers: Mapping[str, str]
     #: by column, how it gets numbers, also those that the file does not name
     drawn: Mapping[str, str]
-    grants: Mapping[str, tuple[str, ...]]
     types: tuple[TypeStatement, ...]
 
     @property
@@ -132,18 +125,12 @@ class _Resolver:
             group=group,
             home=home,
             table=table,
-            given_columns=section.columns,
+            section=section,
             columns=columns,
-            where=section.where,
-            follow=section.follow,
             condition=condition,
             taken_along=self._taken_along(connection, table, name, section),
             asks=asks,
-            updatable=section.updatable,
-            leaving=section.leaving,
-            numbers=section.numbers,
             drawn=drawn.methods,
-            grants=section.grants,
             types=tuple(type_statements.of_columns(connection, table, columns)),
         )
 
