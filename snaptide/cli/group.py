@@ -60,8 +60,7 @@ def create(program: Program, site: SiteArgument, group: GroupName) -> None:
 
     Example: snaptide group create hq flights
     """
-    made = groups.create_group(site, group)
-    show(program, made, lambda: listed([made]))
+    show_changed(program, groups.create_group(site, group))
 
 
 @app.command("list")
@@ -125,8 +124,7 @@ def remove_table(
 
     Example: snaptide group remove-table hq flights airports
     """
-    changed = groups.remove_table(site, group, name, force=force)
-    show(program, changed, lambda: listed([changed]))
+    show_changed(program, groups.remove_table(site, group, name, force=force))
 
 
 @app.command()
@@ -173,14 +171,9 @@ def add_master(
         show(program, report)
         return
     changed = groups.add_master(
-        site,
-        group,
-        master,
-        via=via,
-        target_type=target_type,
-        same_rows=same_rows,
+        site, group, master, via=via, target_type=target_type, same_rows=same_rows
     )
-    show(program, changed, lambda: listed([changed]))
+    show_changed(program, changed)
 
 
 @app.command()
@@ -195,8 +188,7 @@ def remove_master(
 
     Example: snaptide group remove-master hq flights lax
     """
-    changed = groups.remove_master(site, group, master, force=force)
-    show(program, changed, lambda: listed([changed]))
+    show_changed(program, groups.remove_master(site, group, master, force=force))
 
 
 @app.command("forget")
@@ -212,8 +204,7 @@ def forget(
 
     Example: snaptide group forget hq flights lax
     """
-    changed = groups.forget_master(site, group, master)
-    show(program, changed, lambda: listed([changed]))
+    show_changed(program, groups.forget_master(site, group, master))
 
 
 @app.command()
@@ -247,6 +238,11 @@ def drop(
     """
     groups.drop_group(site, group, force=force)
     show_facts(program, site=site.name, dropped=group)
+
+
+def show_changed(program: Program, group: Group) -> None:
+    """Print a group as it is now."""
+    show(program, group, lambda: listed([group]))
 
 
 def listed(found: Sequence[Group]) -> Table:

@@ -11,7 +11,7 @@ from deferred.options import ErrorAction
 from sites import Site
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
-from snaptide.cli.group import GroupName, MasterName, app, listed
+from snaptide.cli.group import GroupName, MasterName, app, show_changed
 from snaptide.cli.output import show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
@@ -38,8 +38,7 @@ def error_action(
 
     Example: snaptide group error-action hq airline skip_row
     """
-    changed = groups.set_error_action(site, group, action)
-    show(program, changed, lambda: listed([changed]))
+    show_changed(program, groups.set_error_action(site, group, action))
 
 
 @app.command()

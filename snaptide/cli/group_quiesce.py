@@ -12,7 +12,7 @@ import groups
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.ddl import one_of
 from snaptide.cli.failures import end_if
-from snaptide.cli.group import GroupName, app, listed
+from snaptide.cli.group import GroupName, app, show_changed
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
 
@@ -43,8 +43,7 @@ def resume(program: Program, site: SiteArgument, group: GroupName) -> None:
 
     Example: snaptide group resume hq airline
     """
-    changed = groups.resume(site, group)
-    show(program, changed, lambda: listed([changed]))
+    show_changed(program, groups.resume(site, group))
 
 
 @app.command()
@@ -78,8 +77,7 @@ def execute_ddl(
     Example: snaptide group execute-ddl hq airline "ALTER TABLE flights ADD gate text"
     """
     text = one_of(statements, file)
-    changed = groups.execute_ddl(site, group, text, and_sites=and_sites)
-    show(program, changed, lambda: listed([changed]))
+    show_changed(program, groups.execute_ddl(site, group, text, and_sites=and_sites))
 
 
 def _login() -> str | None:
