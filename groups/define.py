@@ -229,11 +229,8 @@ def drop_group(home: Site, name: str, *, force: bool = False) -> None:
             refuse_busy(connections, group.tables)
             refuse_parked(connections, group.tables)
 
-    change(home, name, nothing, leaving=_names(home, name), here_first=True)
-
-
-def _names(home: Site, name: str) -> tuple[str, ...]:
-    return administered(home, name).names
+    leaving = administered(home, name).names
+    change(home, name, nothing, leaving=leaving, here_first=True)
 
 
 def forget_former(there: Connection, master: str, group: Group) -> None:

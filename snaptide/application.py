@@ -9,7 +9,6 @@ the site's own database: losing Redis costs time, but loses no change.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from typing import Any
 
 from celery import Celery
@@ -181,7 +180,7 @@ def _conf(settings: Settings) -> dict[str, Any]:
             "interval_step": 0.3,
         },
         "task_default_queue": "snaptide",
-        "task_queues": _queues(settings.sites),
+        "task_queues": [Queue("snaptide"), *map(Queue, map(queue_of, settings.sites))],
         "task_routes": [_route],
         "beat_scheduler": "snaptide.beat:CatalogScheduler",
         "snaptide_listen": settings.worker.model_dump(
@@ -191,10 +190,6 @@ def _conf(settings: Settings) -> dict[str, Any]:
         "enable_utc": True,
         "timezone": "UTC",
     }
-
-
-def _queues(sites: Iterable[str]) -> list[Queue]:
-    return [Queue("snaptide"), *(Queue(queue_of(site)) for site in sites)]
 
 
 def _route(

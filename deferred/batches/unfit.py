@@ -203,7 +203,7 @@ def _refused(
             (
                 *map(sa.literal, sides[name]),
                 record.c[name],
-                sa.literal(_type(staged, name)),
+                sa.literal(staged.source.c[name].type.compile()),
             )
             for name in images
         ],
@@ -278,7 +278,3 @@ def _sides(staged: Staged, images: Sequence[str]) -> dict[str, tuple[str, str]]:
         image: ("old_values" if image.startswith("o") else "new_values", name)
         for image, name in zip(images, names, strict=True)
     }
-
-
-def _type(staged: Staged, image: str) -> str:
-    return staged.source.c[image].type.compile()

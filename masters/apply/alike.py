@@ -49,8 +49,9 @@ def select(
         if name in ordered and sortable(column):
             keys += _order(column, *values[1:])
             lists += [
-                _list(f"all_{s}{n}", v) for s, v in zip(SIDES, values, strict=True)
-            ][1:]
+                func.array_agg(v, type_=sa.types.NullType()).label(f"all_{s}{n}")
+                for s, v in zip(SIDES[1:], values[1:], strict=True)
+            ]
         else:
             keys += values if column.exact else map(_text, values)
         for side, value, some in zip(SIDES, values, shown, strict=True):
@@ -96,10 +97,6 @@ def _order(
         low, high = map(sa.literal, _SAFE)
         keys += [sa.case((sa.or_(v < low, v > high), v)) for v in (new, current)]
     return keys
-
-
-def _list(name: str, value: ColumnElement[Any]) -> ColumnElement[Any]:
-    return func.array_agg(value, type_=sa.types.NullType()).label(name)
 
 
 def _seen(

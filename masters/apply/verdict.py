@@ -59,7 +59,9 @@ def of_row(
     if answer.ignored or row.kind == "N":
         return dropped
     if not row.present:
-        return dropped if row.kind == "D" else _inserted(row, answer)
+        if row.kind == "D":
+            return dropped
+        return _verdict(row, answer, "I", Start.NOTHING)
     if row.kind in UPDATES:
         stays = row.alone and all(s is Take.CURRENT for s in answer.columns.values())
         becomes = None if stays and row.kind != MOVE else row.kind
@@ -91,10 +93,6 @@ def of_constraint(
     if row.kind in UPDATES:
         return _verdict(row, answer, row.kind, Start.CURRENT, rebased=True)
     return _verdict(row, answer, row.kind, Start.KEPT)
-
-
-def _inserted(row: RowConflicts, answer: RowResolution) -> Verdict:
-    return _verdict(row, answer, "I", Start.NOTHING)
 
 
 def _verdict(

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, ColumnElement, Connection, Row, Table, Text, func, select
 from sqlalchemy.dialects.postgresql import CHAR, OID, REAL, REGCLASS
 
-from sites.names import QualifiedName, quoted
+from sites.names import QualifiedName, identifier
 from sites.sessions.prepared import planned_once
 from sites.sql import load
 from sites.tables import locks
@@ -185,7 +185,7 @@ def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:
 
 def _leaves(table: QualifiedName) -> sa.Select[Any]:
     """All tables below this one that hold rows of their own, with their sizes."""
-    root = sa.cast(sa.literal(_quoted(table)), REGCLASS)
+    root = sa.cast(sa.literal(identifier(table).as_string()), REGCLASS)
     tree = select(sa.cast(root, OID).label("oid")).cte("tree", recursive=True)
     children = select(_INHERITS.c.inhrelid).where(_INHERITS.c.inhparent == tree.c.oid)
     # UNION, not UNION ALL: a table can inherit from two others below the root.
@@ -218,7 +218,3 @@ def _tid(page: int) -> ColumnElement[Any]:
     return sa.cast(
         sa.bindparam(None, f"({page},0)", Text, literal_execute=True), NativeType("tid")
     )
-
-
-def _quoted(table: QualifiedName) -> str:
-    return f"{quoted(table.schema)}.{quoted(table.name)}"

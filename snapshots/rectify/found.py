@@ -78,7 +78,8 @@ def counts(by: Counter[tuple[Kind, Reason]]) -> tuple[Count, ...]:
 
 
 def _told(held: Moments, member: Member, tables: Iterable[pa.Table]) -> Found:
-    left, unexplained = Counter[tuple[Kind, Reason]](), [_none(member)]
+    left, shape = Counter[tuple[Kind, Reason]](), _shape(member)
+    unexplained = [shape.empty_table()]
     for table in tables:
         if not table.num_rows:
             continue
@@ -92,7 +93,7 @@ def _told(held: Moments, member: Member, tables: Iterable[pa.Table]) -> Found:
         )
         there = pa.array([one.detail is not None for one in told], pa.bool_())
         rows = table.append_column("there", there).filter(pa.array(bare, pa.bool_()))
-        unexplained.append(rows.cast(_shape(member)))
+        unexplained.append(rows.cast(shape))
     return Found(rows=pa.concat_tables(unexplained), left=left)
 
 
@@ -100,7 +101,3 @@ def _shape(member: Member) -> pa.Schema:
     names = ("kind", "differs", *member.snapshot.key_names)
     texts = [(name, pa.string()) for name in names]
     return pa.schema([*texts, ("there", pa.bool_())])
-
-
-def _none(member: Member) -> pa.Table:
-    return _shape(member).empty_table()

@@ -111,9 +111,11 @@ def _refresh(site: Site, group: str, *, allow_mass_delete: bool) -> None:
 
 
 def _withdraw(site: Site, group: str) -> None:
+    """Ask for nothing any more, so that later refreshes do not read the rows either."""
     with site.transaction() as connection:
         for member in snapshot.members(connection, group):
-            _withdraw_asked(connection, member)
+            extra = member.extra()
+            connection.execute(sa.delete(extra).where(extra.c.reason == RECTIFY))
 
 
 def _in_order(site: Site, intents: Sequence[Intent]) -> list[Intent]:
@@ -272,12 +274,3 @@ def _ask(connection: Connection, member: Member, wanted: Keys) -> None:
         )
         given = select(*(rows.c[k] for k in names), literal(RECTIFY)).where(~there)
         connection.execute(sa.insert(extra).from_select([*names, "reason"], given))
-
-
-def _withdraw_asked(connection: Connection, snapshot: Snapshot) -> None:
-    """Ask for nothing any more, so that later refreshes do not read the rows either.
-
-    Writes the extra keys; commits nothing.
-    """
-    extra = snapshot.extra()
-    connection.execute(sa.delete(extra).where(extra.c.reason == RECTIFY))

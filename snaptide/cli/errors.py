@@ -230,16 +230,13 @@ def _whole(error: ErrorTransaction) -> Group:
             Text("Transactions to settle first, and those that wait:", style="bold"),
         ]
         parts += trees(error.id, error.edges)
-    for call in _in_order(error):
+    calls: list[ErrorCall | ErrorProcedure] = [*error.calls, *error.procedures]
+    for call in sorted(calls, key=lambda call: call.call_no):
         parts += [Text(), *_shown(call)]
     if error.next_after is not None:
         more = f"For more calls: --after {error.next_after}"
         parts += [Text(), Text(more, style="bold")]
     return Group(*parts)
-
-
-def _in_order(error: ErrorTransaction) -> list[ErrorCall | ErrorProcedure]:
-    return sorted([*error.calls, *error.procedures], key=lambda call: call.call_no)
 
 
 def _shown(call: ErrorCall | ErrorProcedure) -> list[Text | Table]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from snaptide.demo.world import Session, World
+from snaptide.demo.world import World
 
 #: Finds one flight of 1 January; its values are `Flight.key`.
 THIS = sql.SQL(
@@ -53,7 +53,8 @@ class Cast:
 def cast(world: World, site: str) -> Cast:
     """Pick the flights of one airport at the master site."""
     with world.application("hq") as session:
-        return Cast(*_first(session, site.upper()))
+        first = session.execute(_FIRST, [site.upper()])
+        return Cast(*(Flight(*row) for row in first))
 
 
 def value_of(world: World, site: str, column: str, flight: Flight) -> object:
@@ -66,7 +67,3 @@ def value_of(world: World, site: str, column: str, flight: Flight) -> object:
             flight.key,
         ).fetchone()
     return None if row is None else row[0]
-
-
-def _first(session: Session, origin: str) -> list[Flight]:
-    return [Flight(*row) for row in session.execute(_FIRST, [origin])]

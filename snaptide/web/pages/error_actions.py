@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import deferred
-from deferred import ErrorTransaction, RetryReport
+from deferred import RetryReport
 from deferred.parked.retry import retry_alone
 from sites.words import counted, does
 from snaptide.errors import BadArgument
@@ -99,7 +99,7 @@ def give_up(visit: Visit) -> str | Shown:
 
 def _asked(visit: Visit, numbers: Sequence[int], matching: bool) -> Shown:
     """The question before transactions are given up."""
-    errors = _by_number(visit)
+    errors = {one.id: one for one in deferred.list_errors(visit.site)}
     for number in numbers:
         if number not in errors:
             raise deferred.NoSuchError(f"There is no error transaction {number}.")
@@ -177,10 +177,6 @@ def _words(visit: Visit, numbers: Sequence[int], matching: bool) -> Sequence[str
     if matching:
         return Filter.of(visit.form).words or ["--all"]
     return [str(number) for number in numbers[:NAMED]]
-
-
-def _by_number(visit: Visit) -> dict[int, ErrorTransaction]:
-    return {one.id: one for one in deferred.list_errors(visit.site)}
 
 
 def _outcome(reports: Sequence[RetryReport]) -> str:

@@ -166,17 +166,15 @@ def _found(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         return {"problems": problems}
     answer = asked.result()
     if answer.value is not None:
-        problems |= {name: _left(name) for name in answer.value.away}
+        for name in answer.value.away:
+            left = f"Site {name} has stopped answering."
+            problems[name] = SiteUnreachable(left, site=name)
     return {"told": answer.value, "problems": problems, "problem": answer.error}
 
 
 def _here(site: Site) -> bool:
     with asking(site) as connection:
         return bool(connection.scalar(select(1)))
-
-
-def _left(name: str) -> SnaptideError:
-    return SiteUnreachable(f"Site {name} has stopped answering.", site=name)
 
 
 def _key(wanted: Wanted, told: History | None) -> Sequence[str]:

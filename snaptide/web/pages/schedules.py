@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import func, select
@@ -74,7 +74,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
     return {
         "state": state,
         "lines": listed(state.lines, _texts, start=start_of(visit)),
-        "late_by": lambda line: _late_by(state, line),
+        "late_by": lambda line: line.late and state.now - line.late.since,
         "has_broker": visit.console.run_schedule is not None,
         "command": command("schedule", "list", visit.site.name),
         "to_schedule": command(
@@ -145,10 +145,6 @@ def _by_hand(site: str, one: Schedule) -> str:
     verb = {"check": ("check", "run")}.get(one.kind, (one.kind,))
     subject = [] if one.subject == EVERYTHING else [one.subject]
     return command(*verb, site, *subject, *(["--save"] if one.kind == "check" else []))
-
-
-def _late_by(state: State, line: Line) -> timedelta | None:
-    return None if line.late is None else state.now - line.late.since
 
 
 def _texts(line: Line) -> Iterable[object]:
