@@ -10,7 +10,7 @@ import pytest
 from sites import Directory
 from snaptide.web import pages
 from snaptide.web.page import Page
-from snaptide.web.pages import group, group_checks
+from snaptide.web.pages import group, group_check
 from tests.console import Browser, console
 from tests.linked_table import run
 
@@ -38,7 +38,7 @@ each_page_of_a_site = pytest.mark.parametrize(
 
 def address(page: Page, site: str) -> str:
     """A page's path with something in its places."""
-    named = "?name=1" if page in (group.PAGE, group_checks.PAGE) else ""
+    named = "?name=1" if page in (group.PAGE, group_check.LIST) else ""
     return re.sub(r"{\w+(:\w+)?}", "1", page.path.replace("{site}", site)) + named
 
 

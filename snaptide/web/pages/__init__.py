@@ -1,4 +1,4 @@
-"""The pages of the console: one module and one template each."""
+"""The pages of the console: a module for each subject, a template for each page."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from snaptide.web.page import Action, Page
 from snaptide.web.pages import (
     action_log,
     check,
-    checks,
     conflict,
     conflicts,
     doctor,
     error_actions,
     error_queue,
-    error_queues,
     group,
     group_check,
-    group_checks,
-    groups,
     history,
     in_doubt,
     other_rules,
@@ -38,10 +34,10 @@ PAGES: Sequence[Page] = [
     site.PAGE,
     queue.PAGE,
     queue.CALLS,
-    error_queues.PAGE,
+    error_queue.LIST,
     error_queue.PAGE,
     parked.PAGE,
-    checks.PAGE,
+    check.LIST,
     check.PAGE,
     repair.PAGE,
     schedules.PAGE,
@@ -53,9 +49,9 @@ PAGES: Sequence[Page] = [
     rules.PAGE,
     other_rules.PAGE,
     history.PAGE,
-    groups.PAGE,
+    group.LIST,
     group.PAGE,
-    group_checks.PAGE,
+    group_check.LIST,
     group_check.PAGE,
     in_doubt.PAGE,
     work.PAGE,
@@ -67,5 +63,5 @@ ACTIONS: Sequence[Action] = [
     *other_rules.ACTIONS,
     *in_doubt.ACTIONS,
     *repair.ACTIONS,
-    *group_checks.ACTIONS,
+    *group_check.ACTIONS,
 ]

@@ -1,4 +1,4 @@
-"""A saved check: what it found of each snapshot, and the rows that differ, with why."""
+"""Saved checks: listed, and what one found, row by row, with why."""
 
 from __future__ import annotations
 
@@ -86,5 +86,27 @@ def _of_row(found: tuple[str, Difference, str | None]) -> Iterable[object]:
     name, row, _ = found
     return (name, values(row.key), values(row.master), values(row.here), _more(row))
 
+
+def read_list(visit: Visit) -> Mapping[str, Any]:
+    """The saved checks, without the rows that they list."""
+    found = visit.ask("checks", snapshots.list_checks)
+    return {
+        "checks": listed(found, _of_check, start=start_of(visit)),
+        "names": names,
+        "command": command("check", "list", visit.site.name),
+        "to_check": command("check", "run", visit.site.name, "--save"),
+    }
+
+
+def names(check: CheckReport) -> list[str]:
+    """The snapshots that were compared."""
+    return [one.name for one in check.snapshots]
+
+
+def _of_check(check: CheckReport) -> Iterable[object]:
+    return (names(check), check.where, check.columns)
+
+
+LIST = Page(path="/sites/{site}/checks", template="checks.html", read=read_list)
 
 PAGE = Page(path="/sites/{site}/checks/{id:int}", template="check.html", read=read)

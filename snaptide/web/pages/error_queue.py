@@ -1,8 +1,9 @@
-"""The error queue of a site: parked transactions, with those that wait below them."""
+"""Error queues: how many transactions are parked where, and those of one site."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import deferred
 from deferred import ErrorTransaction
 from sites import Site
 from snaptide.web.errors import PageMissing
-from snaptide.web.listed import listed, whole
+from snaptide.web.listed import in_address, listed, problems_of, start_of, whole
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit, command
 
@@ -108,5 +109,44 @@ def _page(visit: Visit) -> int:
         raise PageMissing("There is no such page of the list.")
     return int(text)
 
+
+def read_list(visit: Visit) -> Mapping[str, Any]:
+    """Count what is parked at each site."""
+    answers = visit.console.questions.ask_all(
+        visit.console.sites, "errors", deferred.list_errors
+    )
+    found = [
+        (site, one)
+        for site, answer in answers.items()
+        for one in _counted(answer.value or [])
+    ]
+    return {
+        "queues": listed(found, _of_queue, start=start_of(visit)),
+        "problems": problems_of({n: one.error for n, one in answers.items()}),
+    }
+
+
+def _counted(errors: list[ErrorTransaction]) -> list[Mapping[str, Any]]:
+    """By origin and reason: how many, and since when."""
+    counts = Counter((one.origin, one.reason) for one in errors)
+    oldest = {(e.origin, e.reason): e for e in reversed(errors)}
+    return [
+        {
+            "origin": origin,
+            "reason": reason,
+            "count": count,
+            "since": oldest[origin, reason].parked_at,
+        }
+        for (origin, reason), count in sorted(counts.items())
+    ]
+
+
+def _of_queue(found: tuple[str, Mapping[str, Any]]) -> Iterable[object]:
+    site, one = found
+    # The origin is shown, and stands in an address.
+    return (site, site, one["origin"], *in_address(one["origin"]))
+
+
+LIST = Page(path="/errors", template="error_queues.html", read=read_list)
 
 PAGE = Page(path="/sites/{site}/errors", template="error_queue.html", read=read)

@@ -1,4 +1,4 @@
-"""A group of masters: who sends to whom, what waits, what is quiet, what may differ."""
+"""Groups of masters: who sends to whom, what waits, is quiet, or may differ."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 from markupsafe import Markup
 
+import groups
 from groups import Difference, Group, MasterReport, Status, picture
 from groups.paths import Path
 from groups.relay.holds import message
-from groups.show import find_group, show_master
+from groups.show import count_groups, find_group, show_master
 from sites import Site
 from sites.words import counted
 from snaptide.web.errors import PageMissing
-from snaptide.web.listed import listed
+from snaptide.web.listed import AT_ONCE, in_address, listed, start_of
 from snaptide.web.page import Page
 from snaptide.web.rendering import shown
 from snaptide.web.visit import Visit, command
@@ -128,5 +129,30 @@ def _of_rows(found: tuple[str, Difference]) -> Iterable[object]:
     master, row = found
     return (master, row.table, row.rows, row.key, row.why)
 
+
+def read_list(visit: Visit) -> Mapping[str, Any]:
+    """The groups as the site knows them; no other master is asked."""
+    start = start_of(visit)
+    count, found = visit.ask(("groups", start), partial(_some, start=start))
+    return {
+        "found": listed(found, _of_group, start=start, total=count),
+        "command": command("group", "list", visit.site.name),
+    }
+
+
+def _some(site: Site, start: int) -> tuple[int, Sequence[Group]]:
+    some = groups.list_groups(site, settle=False, limit=AT_ONCE, offset=start)
+    return count_groups(site), some
+
+
+def _of_group(one: Group) -> Sequence[object]:
+    # Its name is shown, and stands in the address of its page.
+    name = [one.name, *in_address(one.name)]
+    return (*name, one.definition_site, one.names, one.tables, one.status)
+
+
+LIST = Page(
+    path="/sites/{site}/replication-groups", template="groups.html", read=read_list
+)
 
 PAGE = Page(path="/sites/{site}/replication-group", template="group.html", read=read)

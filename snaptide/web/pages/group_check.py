@@ -1,4 +1,4 @@
-"""A check of a group's masters: what differs between which of them, and why."""
+"""Checks of a group's masters that this console has run: listed, begun, shown."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import wait
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from groups import CheckDifference, TableCheck
-from groups.show import count_groups
+from groups.show import count_groups, find_group
 from snaptide.check_words import (
     counts_of,
     images_of,
@@ -20,7 +21,8 @@ from snaptide.check_words import (
 from snaptide.web.errors import PageMissing
 from snaptide.web.group_checks import GroupCheck
 from snaptide.web.listed import listed, start_of
-from snaptide.web.page import Page
+from snaptide.web.page import Action, Page
+from snaptide.web.pages.group import named
 from snaptide.web.questions import PATIENCE
 from snaptide.web.rendering import shown
 from snaptide.web.visit import Visit, command, polled
@@ -103,6 +105,38 @@ def _of_row(found: tuple[str, CheckDifference]) -> Iterable[object]:
     name, row = found
     return (name, values(row.key), images_of(row), _more(row))
 
+
+def read_list(visit: Visit) -> Mapping[str, Any]:
+    """The checks, and what each found in numbers."""
+    group = named(visit)
+    found = visit.console.group_checks.of(visit.site, group.name)
+    return {
+        "group": group,
+        "checks": listed(found, _of_check, start=start_of(visit)),
+        "command": command("group", "check", visit.site.name, group.name),
+    }
+
+
+def begin(visit: Visit) -> str:
+    """Begin to compare all masters of a group; nothing is written."""
+    name = str(visit.form.get("name", ""))
+    visit.ask(("group", name), partial(find_group, name=name))
+    begun = visit.console.group_checks.begin(visit.site, name, visit.user.name)
+    return f"/sites/{quote(visit.site.name, safe='')}{_CHECKS}/{begun.number}"
+
+
+def _of_check(one: GroupCheck) -> Iterable[object]:
+    error = one.answer.error
+    return (one.user, error.message if error else "")
+
+
+_CHECKS = "/replication-group/checks"
+
+LIST = Page(
+    path="/sites/{site}" + _CHECKS, template="group_checks.html", read=read_list
+)
+
+ACTIONS = [Action(path="/sites/{site}" + _CHECKS, run=begin)]
 
 PAGE = Page(
     path="/sites/{site}/replication-group/checks/{id:int}",
