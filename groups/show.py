@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from deferred.queues.queue import undelivered_calls
 from groups import group as groups
 from groups import table_queue
-from groups.branch import prepared
 from groups.differences import Difference, differences
 from groups.errors import GroupChanging
+from groups.everywhere import prepared
 from groups.group import Group
 from groups.paths import Path
 from groups.relay import holds

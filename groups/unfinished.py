@@ -11,9 +11,8 @@ from contextlib import suppress
 from uuid import UUID
 
 from groups import group as groups
-from groups.branch import Branch, prepared
 from groups.errors import GroupChanging
-from groups.everywhere import exclusively
+from groups.everywhere import Branch, exclusively, prepared
 from groups.group import Group
 from sites import Site
 from sites.sessions import identity

@@ -100,7 +100,7 @@ def parts_since(
 
     Nothing need have recorded what was changed of them before.
     """
-    asked = {"table": _quoted(table), "since": position}
+    asked = {"table": identifier(table).as_string(), "since": position}
     rows = connection.execute(_PARTS_SINCE, asked)
     return {row.oid: QualifiedName(row.nspname, row.relname) for row in rows}
 

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 import groups
-from groups.branch import Branch
+from groups.everywhere import Branch
 from groups.unfinished import finish
 from sites import Directory, Site
 from tests.grouped import (

@@ -8,8 +8,8 @@ import deferred
 import groups
 from deferred.errors import NoMasterAnyMore
 from deferred.pushing.push import destinations
-from groups.branch import Branch
 from groups.errors import CannotReplicate, GroupBusy, MasterAnswers, StillMaster
+from groups.everywhere import Branch
 from groups.relay import duplicate_watch, former_senders
 from groups.relay.duplicate_watch import DuplicateWatch
 from sites import Directory, Site
