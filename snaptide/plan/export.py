@@ -25,8 +25,7 @@ from snaptide import limits
 from snaptide.plan.errors import NoSuchParameter
 from snaptide.plan.found import Found, found_at
 from snaptide.plan.parameters import escaped
-from snaptide.plan.phrased import compared, phrased
-from snaptide.plan.templates import Values, templated
+from snaptide.plan.phrased import Values, compared, phrased, templated
 
 #: What a file has no word for: rights on columns, and rights to pass rights on.
 _UNSAID = text("""
