@@ -14,12 +14,7 @@ from rich.tree import Tree
 import groups
 import snapshots
 from sites import Site, names
-from snaptide.cli import (
-    snapshot_columns,
-    snapshot_everywhere,
-    snapshot_held,
-    snapshot_kept,
-)
+from snaptide.cli import snapshot_columns, snapshot_everywhere, snapshot_rows
 from snaptide.cli.apply import create_like
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import end_if
@@ -30,11 +25,11 @@ from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument
 
 app = Verbs()
-app.command("held")(snapshot_held.held)
-app.command("refreshes")(snapshot_held.refreshes)
-app.command("kept")(snapshot_kept.kept)
+app.command("held")(snapshot_rows.held)
+app.command("refreshes")(snapshot_rows.refreshes)
+app.command("kept")(snapshot_rows.kept)
 app.command("alter-all")(snapshot_everywhere.alter_all)
-app.command("remove-kept")(snapshot_kept.remove_kept)
+app.command("remove-kept")(snapshot_rows.remove_kept)
 
 Where = Annotated[
     str | None, typer.Option(help="An immutable condition that selects the rows.")
