@@ -44,7 +44,7 @@ def refuse_unfit(connection: Connection, table: Table) -> None:
     Raises:
         CannotReplicate: the message names the obstacle.
     """
-    _refuse(table, _unfit(connection, table))
+    _refuse(table, _unfit(table))
     _refuse_unloggable(connection, table)
     _refuse(table, _not_alone(connection, table))
 
@@ -57,7 +57,7 @@ def _refuse(table: Table, reason: str | None) -> None:
 
 def why_unfit(connection: Connection, table: Table) -> str | None:
     """Why a table cannot be in a group, whose name goes before; None if it can."""
-    return _unfit(connection, table) or _not_alone(connection, table)
+    return _unfit(table) or _not_alone(connection, table)
 
 
 def _refuse_unloggable(connection: Connection, table: Table) -> None:
@@ -149,7 +149,7 @@ def checksum(table: Table) -> sa.Select[int, str]:
     return select(func.count(), sa.cast(func.sum(number), sa.Text)).select_from(rows)
 
 
-def _unfit(connection: Connection, table: Table) -> str | None:
+def _unfit(table: Table) -> str | None:
     if table.kind not in ("r", "p"):
         return "is not a table"
     if table.schema in (SCHEMA, "pg_catalog", "information_schema"):

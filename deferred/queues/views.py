@@ -24,19 +24,15 @@ DEFCALL = QualifiedName(SCHEMA, "defcall")
 DEFLOAD = QualifiedName(SCHEMA, "defload")
 
 
-def replace_defcall(
-    connection: Connection, queues: Sequence[Queue], *, procedures: bool = True
-) -> None:
+def replace_defcall(connection: Connection, queues: Sequence[Queue]) -> None:
     """Make `defcall` show the calls of exactly these queues, and of procedures."""
-    parts = [_no_calls(), *map(_calls, queues), *([_called()] if procedures else [])]
+    parts = [_no_calls(), *map(_calls, queues), _called()]
     views.replace(connection, DEFCALL, sa.union_all(*parts))
 
 
-def replace_defload(
-    connection: Connection, queues: Sequence[Queue], *, procedures: bool = True
-) -> None:
+def replace_defload(connection: Connection, queues: Sequence[Queue]) -> None:
     """Make `defload` count the calls of exactly these queues, and of procedures."""
-    parts = [_no_load(), *map(_load, queues), *([_called_load()] if procedures else [])]
+    parts = [_no_load(), *map(_load, queues), _called_load()]
     views.replace(connection, DEFLOAD, sa.union_all(*parts))
 
 

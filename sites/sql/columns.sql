@@ -19,7 +19,6 @@ SELECT a.attname AS name,
        format_type(a.atttypid, a.atttypmod) AS type,
        format_type(a.atttypid, NULL) AS plain,
        format_type(b.oid, b.modifier) AS recorded,
-       b.oid::bigint AS recorded_oid,
        a.attlen::int AS size,
        NOT a.attnotnull AS nullable,
        NOT (a.attnotnull OR EXISTS (

@@ -4,7 +4,6 @@ SELECT ic.relname AS name,
        i.indisprimary AS primary,
        COALESCE(c.condeferrable, false) AS deferrable,
        COALESCE(c.condeferred, false) AS deferred,
-       c.oid IS NOT NULL AS is_constraint,
        i.indnullsnotdistinct AS nulls_not_distinct,
        ARRAY(SELECT a.attname::text
              FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, n)

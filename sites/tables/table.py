@@ -58,8 +58,6 @@ class Column:
     plain: str
     #: The type below all domains: a domain may refuse the NULL of an absent image.
     recorded: str
-    #: The oid of that type: another type may get its name.
-    recorded_oid: int
     #: bytes of each value; negative if they differ
     size: int
     nullable: bool
@@ -181,7 +179,6 @@ class Unique:
     columns: tuple[str, ...]
     primary: bool
     deferrable: bool
-    is_constraint: bool
     #: two NULLs are the same value
     nulls_not_distinct: bool = False
     #: checked at the commit, unless SET CONSTRAINTS asks for it before

@@ -59,7 +59,6 @@ def copy_ranges(
     snapshot: str,
     progress: Progress | None = None,
     *,
-    total: int | None = None,
     load_id: uuid.UUID | None = None,
 ) -> int:
     """Copy ranges from one database to another; commits each one there.
@@ -71,7 +70,6 @@ def copy_ranges(
         snapshot: exported by a transaction at the source that stays open until
             this returns; all ranges see its moment.
         progress: called twice a second from another thread, and at the end.
-        total: how many rows there are, if known.
         load_id: lets the caller `forget` the load after a crash.
 
     Returns:
@@ -85,7 +83,7 @@ def copy_ranges(
     with begin(target_uri) as connection:
         connection.execute(sa.insert(load_range).values(_claim(load, _GATE)))
     try:
-        with _reported(target_uri, load, progress, total):
+        with _reported(target_uri, load, progress):
             _run(spark, _task(source_uri, target_uri, jobs, snapshot, load), len(jobs))
         with begin(target_uri) as connection:
             rows = _finished(connection, load, len(jobs))
@@ -222,16 +220,14 @@ def _finished(connection: sa.Connection, load: uuid.UUID, ranges: int) -> int:
 
 
 @contextmanager
-def _reported(
-    uri: str, load: uuid.UUID, progress: Progress | None, total: int | None
-) -> Iterator[None]:
+def _reported(uri: str, load: uuid.UUID, progress: Progress | None) -> Iterator[None]:
     """Report how far the load is while the block runs."""
     if progress is None:
         yield
         return
     over = threading.Event()
     poller = threading.Thread(
-        target=_poll, args=(uri, load, progress, total, over), daemon=True
+        target=_poll, args=(uri, load, progress, over), daemon=True
     )
     poller.start()
     try:
@@ -241,20 +237,14 @@ def _reported(
         poller.join()
 
 
-def _poll(
-    uri: str,
-    load: uuid.UUID,
-    progress: Progress,
-    total: int | None,
-    over: threading.Event,
-) -> None:
+def _poll(uri: str, load: uuid.UUID, progress: Progress, over: threading.Event) -> None:
     rows = sa.select(sa.func.coalesce(sa.func.sum(load_range.c.rows), 0)).where(
         load_range.c.load_id == load
     )
     while not over.wait(_POLL_SECONDS):
         with begin(uri) as connection:
             done = int(connection.scalar(rows) or 0)
-        progress(done, total, "rows")
+        progress(done, None, "rows")
 
 
 def _safe(error: Exception, *uris: str) -> str:

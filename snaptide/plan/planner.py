@@ -113,7 +113,7 @@ def _snapshots(
             altered.make_those_asked(one)
             draft.steps.append(CreateSnapshot(site=site.name, wanted=one))
             continue
-        obstacles = list(_in_the_way(found, one, there))
+        obstacles = list(_in_the_way(one, there))
         drop = DropSnapshot(site=site.name, name=one.name).command
         draft.refused += [f"{one.name}: {what} ({drop})" for what in obstacles]
         if one.section.columns is None and set(one.columns) != {*_columns(there)}:
@@ -186,7 +186,7 @@ def _other_numbers(one: Wanted, there: FoundSnapshot) -> dict[str, str]:
     }
 
 
-def _in_the_way(found: Found, one: Wanted, there: FoundSnapshot) -> Iterator[str]:
+def _in_the_way(one: Wanted, there: FoundSnapshot) -> Iterator[str]:
     """What of a snapshot only dropping and creating it would change."""
     now = there.described
     if now.group != one.group:

@@ -19,7 +19,6 @@ def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Colum
         type=kind,
         plain=kind.partition("(")[0],
         recorded=kind,
-        recorded_oid=0,
         size=-1,
         nullable=nullable,
         takes_null=nullable,
@@ -41,7 +40,6 @@ def unique(name: str, *columns: str, primary: bool = False) -> Unique:
         columns=columns,
         primary=primary,
         deferrable=False,
-        is_constraint=True,
     )
 
 
