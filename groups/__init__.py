@@ -6,7 +6,6 @@ from snaptide_imports import face
 
 if TYPE_CHECKING:
     from groups.check.report import (
-        CheckCount as CheckCount,
         CheckDifference as CheckDifference,
         CheckKind as CheckKind,
         CheckReason as CheckReason,
@@ -78,7 +77,6 @@ if TYPE_CHECKING:
     from groups.rectify.report import (
         GroupRectifyReport as GroupRectifyReport,
         RectifyExtra as RectifyExtra,
-        RectifyLeft as RectifyLeft,
         RectifyPlanned as RectifyPlanned,
         RectifyRow as RectifyRow,
         TableRectified as TableRectified,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from snapshots.check.report import Count
+
 
 class CheckKind(Enum):
     """How the masters differ in a row."""
@@ -57,15 +59,6 @@ class CheckDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckCount:
-    """How many rows differ in one way, for one reason."""
-
-    kind: CheckKind
-    reason: CheckReason
-    rows: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TableCheck:
     """One table at all masters that were compared."""
 
@@ -73,7 +66,7 @@ class TableCheck:
     #: by master, how many rows it has, of those that were looked at
     rows: Mapping[str, int]
     #: exact, whatever the maximum of rows listed
-    counts: tuple[CheckCount, ...]
+    counts: tuple[Count[CheckKind, CheckReason], ...]
     #: unexplained ones first
     differences: tuple[CheckDifference, ...]
 

@@ -11,7 +11,6 @@ from groups.check import compare
 from groups.check.moments import Held
 from groups.check.reasons import Explained, Reasons
 from groups.check.report import (
-    CheckCount,
     CheckDifference,
     CheckKind,
     CheckReason,
@@ -62,10 +61,7 @@ def take(held: Held, every: Sequence[Rows], most: int) -> TableCheck:
     return TableCheck(
         table=str(first.table.qualified),
         rows=dict(zip(names, sums.counts, strict=True)),
-        counts=tuple(
-            CheckCount(kind=kind, reason=reason, rows=rows)
-            for kind, reason, rows in tally.counts()
-        ),
+        counts=tally.counts(),
         differences=tuple(_with_values(names, every, tally.listed())),
     )
 

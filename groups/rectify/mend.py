@@ -30,6 +30,7 @@ from sites.progress import Progress
 from sites.tables import locks
 from sites.tables.table import describe
 from sites.writing.write import parents_first
+from snapshots.check import listed
 from snapshots.check.report import Kind
 from snapshots.keys import Keys
 
@@ -277,7 +278,9 @@ def _compared_again(
         replace(
             one,
             queued=queued.get((one.target, one.table), 0),
-            still=planning.counts(still.get((one.target, one.table), Counter())),
+            still=listed.counts(
+                still.get((one.target, one.table), Counter()), Kind, CheckReason
+            ),
         )
         for one in plan.reports
     )

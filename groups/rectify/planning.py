@@ -15,7 +15,6 @@ from groups.errors import CannotReplicate
 from groups.group import Group
 from groups.rectify.report import (
     RectifyExtra,
-    RectifyLeft,
     RectifyPlanned,
     RectifyRow,
     TableRectified,
@@ -25,6 +24,7 @@ from sites.errors import SiteUnreachable
 from sites.extras import pa
 from sites.progress import Progress
 from snapshots import keys
+from snapshots.check import listed
 from snapshots.check.report import Kind
 from snapshots.keys import Keys
 from snapshots.rectify.report import Missing
@@ -274,7 +274,7 @@ def _decided(
             RectifyPlanned(kind=kind, mend=wanted.mends(kind), rows=keys.num_rows)
             for kind, keys in every.items()
         ),
-        left=counts(found.left),
+        left=listed.counts(found.left, Kind, CheckReason),
         rows=tuple(_listed(wanted, pair, found)),
     )
     intents = [
@@ -283,16 +283,6 @@ def _decided(
         if wanted.mends(kind)
     ]
     return report, intents
-
-
-def counts(by: Counter[tuple[Kind, CheckReason]]) -> tuple[RectifyLeft, ...]:
-    """Counts in an order that is always the same."""
-    return tuple(
-        RectifyLeft(kind=kind, reason=reason, rows=by[kind, reason])
-        for reason in CheckReason
-        for kind in Kind
-        if by[kind, reason]
-    )
 
 
 def _listed(

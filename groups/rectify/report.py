@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import Enum
 
 from groups.check.report import CheckReason
-from snapshots.check.report import Kind
+from snapshots.check.report import Count, Kind
 
 
 class RectifyExtra(Enum):
@@ -48,15 +48,6 @@ class RectifyPlanned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RectifyLeft:
-    """How many rows differ in one way, for one reason."""
-
-    kind: Kind
-    reason: CheckReason
-    rows: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TableRectified:
     """One table of one target: what was planned, and what was done."""
 
@@ -67,13 +58,13 @@ class TableRectified:
     #: exact, whatever the maximum of rows listed
     planned: tuple[RectifyPlanned, ...]
     #: rows that differ for a reason, and take their course
-    left: tuple[RectifyLeft, ...]
+    left: tuple[Count[Kind, CheckReason], ...]
     #: some of the rows that are planned
     rows: tuple[RectifyRow, ...] = ()
     #: how many corrections were queued
     queued: int = 0
     #: of those that were to be mended, the rows that differ still, and why
-    still: tuple[RectifyLeft, ...] = ()
+    still: tuple[Count[Kind, CheckReason], ...] = ()
 
     @property
     def to_mend(self) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from enum import Enum
+from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import ColumnElement, Select, Text, case, cast, func, literal, select
 
 from sites.extras import pa
+from snapshots.check.report import AnyKind, AnyReason, Count
 from snapshots.differences.images import Layout
 from snapshots.side import Side
 
@@ -21,15 +21,15 @@ Key = tuple[str | None, ...]
 #: The values of a row as texts, by their columns.
 Row = Mapping[str, str | None]
 
-_Kind = TypeVar("_Kind", bound=Enum)
-_Reason = TypeVar("_Reason", bound=Enum)
 _Listed = TypeVar("_Listed")
 
 
-class Tally(Generic[_Kind, _Reason, _Listed]):
+class Tally(Generic[AnyKind, AnyReason, _Listed]):
     """How many rows differ, and the first of them."""
 
-    def __init__(self, kinds: type[_Kind], reasons: type[_Reason], most: int) -> None:
+    def __init__(
+        self, kinds: type[AnyKind], reasons: type[AnyReason], most: int
+    ) -> None:
         """Begin to count.
 
         Parameters:
@@ -37,11 +37,11 @@ class Tally(Generic[_Kind, _Reason, _Listed]):
             most: how many rows are listed.
         """
         self._kinds, self._reasons, self._most = kinds, [*reasons], most
-        self._counts: Counter[tuple[_Kind, _Reason]] = Counter()
+        self._counts: Counter[tuple[AnyKind, AnyReason]] = Counter()
         self._unexplained: list[_Listed] = []
         self._others: list[_Listed] = []
 
-    def add(self, kind: _Kind, reason: _Reason, row: _Listed) -> None:
+    def add(self, kind: AnyKind, reason: AnyReason, row: _Listed) -> None:
         """Count a row, and list it if there is room."""
         self._counts[kind, reason] += 1
         unexplained = reason is self._reasons[-1]
@@ -49,16 +49,27 @@ class Tally(Generic[_Kind, _Reason, _Listed]):
         if len(place) < self._most:
             place.append(row)
 
-    def counts(self) -> Iterator[tuple[_Kind, _Reason, int]]:
+    def counts(self) -> tuple[Count[AnyKind, AnyReason], ...]:
         """How many rows differ in each way for each reason; unexplained ones first."""
-        for reason in reversed(self._reasons):
-            for kind in self._kinds:
-                if rows := self._counts[kind, reason]:
-                    yield kind, reason, rows
+        return counts(self._counts, self._kinds, reversed(self._reasons))
 
     def listed(self) -> list[_Listed]:
         """Rows up to the maximum; unexplained ones first."""
         return (self._unexplained + self._others)[: self._most]
+
+
+def counts(
+    by: Counter[tuple[AnyKind, AnyReason]],
+    kinds: type[AnyKind],
+    reasons: Iterable[AnyReason],
+) -> tuple[Count[AnyKind, AnyReason], ...]:
+    """Counts in the order of the reasons, and for each in that of the kinds."""
+    return tuple(
+        Count(kind=kind, reason=reason, rows=by[kind, reason])
+        for reason in reasons
+        for kind in kinds
+        if by[kind, reason]
+    )
 
 
 def values(side: Side, query: Select[Any], layout: Layout) -> dict[Key, Row]:

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from typing import Generic, TypeVar
+
+AnyKind = TypeVar("AnyKind", bound=Enum)
+AnyReason = TypeVar("AnyReason", bound=Enum)
 
 #: Stands before the number of the error that a parked change is.
 ERROR = "error "
@@ -70,11 +74,11 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class Count(Generic[AnyKind, AnyReason]):
     """How many rows differ in one way, for one reason."""
 
-    kind: Kind
-    reason: Reason
+    kind: AnyKind
+    reason: AnyReason
     rows: int
 
 
@@ -97,7 +101,7 @@ class SnapshotCheck:
     rows_master: int
     rows_here: int
     #: exact, whatever the maximum of rows listed
-    counts: tuple[Count, ...]
+    counts: tuple[Count[Kind, Reason], ...]
     #: unexplained ones first
     differences: tuple[Difference, ...]
     #: why unexplained differences could not be told from others, or why no row was

@@ -16,7 +16,7 @@ from snapshots.check.listed import Key, Row, Tally, values
 from snapshots.check.moments import Moments
 from snapshots.check.reader import AtOnce, Reader
 from snapshots.check.reasons import Explained
-from snapshots.check.report import Count, Difference, Kind, Reason, SnapshotCheck
+from snapshots.check.report import Difference, Kind, Reason, SnapshotCheck
 from snapshots.differences import images
 from snapshots.differences.window import FAST, Member
 from snapshots.keys import Keys
@@ -82,10 +82,7 @@ def _result(
         moment_master=held.seen.position,
         rows_master=rows_master,
         rows_here=rows_here,
-        counts=tuple(
-            Count(kind=kind, reason=reason, rows=rows)
-            for kind, reason, rows in tally.counts()
-        ),
+        counts=tally.counts(),
         differences=tuple(with_values(reader, member, tally.listed())),
         unproven=None if member.method == FAST else _UNPROVEN,
     )

@@ -13,7 +13,7 @@ from sites.extras import pa
 from snapshots.check import compare, reasons
 from snapshots.check.moments import Moments
 from snapshots.check.reader import AtOnce
-from snapshots.check.report import Count, Kind, Reason
+from snapshots.check.report import Kind, Reason
 from snapshots.differences.window import Member
 from snapshots.keys import Keys
 from snapshots.rectify.errors import BadPlan
@@ -65,16 +65,6 @@ def of_keys(held: Moments, member: Member, wanted: Keys) -> Found:
             f"A key is none of snapshot {member.snapshot.key}: {error.orig}",
             snapshot=member.snapshot.key,
         ) from None
-
-
-def counts(by: Counter[tuple[Kind, Reason]]) -> tuple[Count, ...]:
-    """Counts in an order that is always the same."""
-    return tuple(
-        Count(kind=kind, reason=reason, rows=by[kind, reason])
-        for reason in Reason
-        for kind in Kind
-        if by[kind, reason]
-    )
 
 
 def _told(held: Moments, member: Member, tables: Iterable[pa.Table]) -> Found:

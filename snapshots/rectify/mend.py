@@ -23,7 +23,7 @@ from sites.progress import Progress
 from sites.sessions.site import Site
 from sites.tables.table import describe
 from sites.writing.write import parents_first
-from snapshots.check import compare, moments
+from snapshots.check import compare, listed, moments
 from snapshots.check.moments import Moments
 from snapshots.check.reasons import RECTIFY
 from snapshots.check.report import Kind, Reason
@@ -241,7 +241,7 @@ def _compared(
             one,
             asked=done[one.name].asked,
             queued=done[one.name].queued,
-            still=found.counts(still.get(one.name, Counter())),
+            still=listed.counts(still.get(one.name, Counter()), Kind, Reason),
         )
         for one in plan.reports
     )

@@ -13,7 +13,7 @@ from sites import retry
 from sites.extras import pa
 from sites.progress import Progress
 from sites.sessions.site import Site
-from snapshots.check import compare, moments, tally
+from snapshots.check import compare, listed, moments, tally
 from snapshots.check.moments import Moments
 from snapshots.check.reader import AtOnce
 from snapshots.check.reasons import Explained
@@ -152,7 +152,7 @@ def _decide(
             for take in Take
             if counts[kind, take]
         ),
-        left=found.counts(left),
+        left=listed.counts(left, Kind, Reason),
         rows=tuple(rows),
     )
     return [one for one in intents if one.take is not Take.NOTHING], report

@@ -80,14 +80,14 @@ class SnapshotRectified:
     #: exact, whatever the maximum of rows listed
     planned: tuple[Planned, ...]
     #: rows that differ for a reason, and take their course
-    left: tuple[Count, ...]
+    left: tuple[Count[Kind, Reason], ...]
     #: some of the rows that are planned
     rows: tuple[PlannedRow, ...] = ()
     #: how many rows a refresh was to read again, and calls were queued for the master
     asked: int = 0
     queued: int = 0
     #: of those that were to be mended, the rows that differ still, and why
-    still: tuple[Count, ...] = ()
+    still: tuple[Count[Kind, Reason], ...] = ()
 
     @property
     def to_mend(self) -> int:

@@ -15,8 +15,9 @@ import pytest
 
 import groups
 from groups import CheckDifference, GroupCheckReport, TableCheck
-from groups.check.report import CheckCount, CheckKind, CheckReason
+from groups.check.report import CheckKind, CheckReason
 from sites import Directory
+from snapshots import Count
 from snaptide.web.console import Console
 from tests.console import Browser, console
 from tests.fix_commands import Snaptide
@@ -64,7 +65,7 @@ def differing(number: int, text: str = "7", **values: Any) -> CheckDifference:
 
 def found(name: str, *rows: CheckDifference, more: int = 0) -> TableCheck:
     """What a check found of a table."""
-    counted = CheckCount(
+    counted = Count(
         kind=CheckKind.DIFFERS,
         reason=CheckReason.UNEXPLAINED,
         rows=len(rows) + more,
