@@ -7,6 +7,7 @@ import importlib
 import inspect
 import os.path
 import re
+from collections import ChainMap
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from docs.generator.errors import anchor
 from docs.generator.markdown import code, code_cell, comments, docstring, prose, table
 from docs.generator.settings import fields
 from sites import SnaptideError
+from snaptide_imports import PACKAGES
 
 #: Packages with names that users import, in the order in which one needs them.
 _PUBLIC = (
@@ -139,7 +141,8 @@ def _section(example: examples.Example) -> str:
 
 def _methods(kind: type) -> list[str]:
     parts = []
-    for name, value in vars(kind).items():
+    ours = [one for one in kind.__mro__ if one.__module__.split(".")[0] in PACKAGES]
+    for name, value in ChainMap(*map(vars, ours)).items():
         function = value.__func__ if isinstance(value, classmethod) else value
         if inspect.isfunction(function) and not name.startswith("_"):
             parts.append(code(f"{kind.__name__}.{name}{_signature(function)}"))
