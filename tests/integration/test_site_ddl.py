@@ -189,19 +189,27 @@ def test_what_a_site_decides_for_itself_stays(hq: Site, jfk: Site) -> None:
     assert_equal_to_master(jfk)
 
 
-def test_a_condition_that_uses_the_column_is_given_first(hq: Site, jfk: Site) -> None:
+def test_a_snapshot_that_cannot_follow_stays_behind(hq: Site, jfk: Site) -> None:
+    """Its condition uses the column; the others of its group go on."""
     masters.execute_ddl(hq, "ALTER TABLE orders RENAME airport TO code")
+    run(hq, "UPDATE public.orders SET qty = 0 WHERE id = 3")
+    for _ in range(2):
+        [left] = snapshots.refresh(jfk, "airport").behind
+        assert (left.name, left.code) == ("orders", ColumnsRefused.code)
+        assert "give the new one, too" in left.why
+    assert columns(jfk, "seen") == "id,code,first,last,qty"
+    assert run(jfk, "SELECT qty FROM public.seen WHERE id = 3") == [(0,)]
     with pytest.raises(ColumnsRefused, match="give the new one, too"):
-        snapshots.refresh(jfk, "airport")
+        snapshots.refresh(jfk, "airport", strict=True)
     snapshots.alter_columns(
         jfk,
         "orders",
         rename={"airport": "code"},
         condition=snapshots.Condition(where="code = 'JFK'"),
     )
+    assert snapshots.refresh(jfk, "airport").behind == ()
     settle(jfk)
     assert_equal_to_master(jfk)
-    assert columns(jfk, "seen") == "id,code,first,last,qty"
 
 
 @pytest.mark.parametrize(
