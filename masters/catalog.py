@@ -22,7 +22,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, OID
 
 from sites.catalog import SCHEMA, metadata
 from sites.transfer.types import PgSnapshot, Xid8
@@ -71,6 +71,8 @@ site_ddl = Table(
     Column("id", Uuid, primary_key=True),
     Column("table_schema", Text, primary_key=True),
     Column("table_name", Text, primary_key=True),
+    # The numbers mean something as long as the name leads to this table.
+    Column("table_oid", OID, nullable=False),
     # The numbers of the columns that sites are to have as the table has them.
     Column("columns", ARRAY(SmallInteger), nullable=False),
     Column("statements", Text, nullable=False),

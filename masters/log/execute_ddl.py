@@ -123,7 +123,8 @@ def following(
     for table in sorted(before.keys() & after.keys()):
         columns = _changed(connection, table, before[table], after[table])
         if columns:
-            site_ddl.note(connection, id_, table, columns, statements)
+            now = describe(connection, table)
+            site_ddl.note(connection, id_, now, columns, statements)
             changed.append(table)
     if not changed:
         raise DdlRefused(

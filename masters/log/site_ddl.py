@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ARRAY, Connection, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ARRAY, Connection, func, select
+from sqlalchemy.dialects.postgresql import OID, REGCLASS, insert
 
 from masters.catalog import registered_snapshot, site_ddl
 from sites import QualifiedName
 from sites.sessions.prepared import as_json
+from sites.tables.table import Table
 
 _at = site_ddl.c
 
@@ -37,16 +38,21 @@ class SiteDdl:
 def note(
     connection: Connection,
     id_: uuid.UUID,
-    table: QualifiedName,
+    table: Table,
     columns: Collection[int],
     statements: str,
 ) -> None:
-    """Have the sites of a table follow DDL. Writes `site_ddl`."""
+    """Have the sites of a table follow DDL. Writes `site_ddl`.
+
+    Parameters:
+        columns: the numbers of the columns that it added, renamed or dropped.
+    """
     connection.execute(
         insert(site_ddl).values(
             id=id_,
             table_schema=table.schema,
             table_name=table.name,
+            table_oid=table.oid,
             columns=sorted(columns),
             statements=statements,
         )
@@ -90,8 +96,15 @@ def read(
     return of(row.scalar_one())
 
 
+#: The table that an entry's name leads to now. Another one, or one that was loaded from
+#: a dump, has other numbers.
+_NOW = func.to_regclass(
+    func.format("%I.%I", _at.table_schema, _at.table_name), type_=REGCLASS
+)
+
 _OF_SITE = select(_at.id, _at.table_schema, _at.table_name, _at.columns).where(
     _at.id != sa.all_(sa.bindparam("its_ddl", type_=ARRAY(sa.Uuid()))),
+    sa.cast(_NOW, OID) == _at.table_oid,
     sa.exists().where(
         registered_snapshot.c.site_id
         == sa.bindparam("its_id", type_=registered_snapshot.c.site_id.type),

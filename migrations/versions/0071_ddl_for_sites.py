@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, OID
 
 revision = "0071"
 down_revision = "0070"
@@ -16,6 +16,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("table_schema", sa.Text(), nullable=False),
         sa.Column("table_name", sa.Text(), nullable=False),
+        sa.Column("table_oid", OID(), nullable=False),
         sa.Column("columns", ARRAY(sa.SmallInteger()), nullable=False),
         sa.Column("statements", sa.Text(), nullable=False),
         sa.Column("made_at", sa.DateTime(timezone=True), server_default=sa.func.now()),

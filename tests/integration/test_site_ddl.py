@@ -169,6 +169,23 @@ def test_a_value_without_a_place_waits_until_it_has_one(hq: Site, jfk: Site) -> 
     assert queued(jfk) == 0
 
 
+def test_another_table_of_that_name_has_other_columns(hq: Site, jfk: Site) -> None:
+    masters.execute_ddl(hq, "ALTER TABLE orders ADD state text")
+    run(
+        hq,
+        "CREATE TABLE again AS"
+        " SELECT id, airport, first, last, qty, ''::text AS own FROM public.orders",
+        "DROP TABLE public.orders",
+        "ALTER TABLE again ADD PRIMARY KEY (id)",
+        "ALTER TABLE again RENAME TO orders",
+    )
+    masters.drop_snapshot_log(hq, "orders", force=True)
+    log(hq, "orders")
+    settle(jfk)
+    assert columns(jfk) == "id,airport,first,last,qty"
+    assert_equal_to_master(jfk)
+
+
 def test_what_a_site_decides_for_itself_stays(hq: Site, jfk: Site) -> None:
     masters.execute_ddl(hq, "ALTER TABLE orders ADD state text")
     settle(jfk)
