@@ -14,8 +14,8 @@ from groups.errors import CannotPrepare, MasterJoins, NotQuiesced
 from groups.everywhere import can_prepare
 from groups.group import Group, Status, changed
 from masters import group_parts
-from masters.log.execute_ddl import following, run
-from sites import Site
+from masters.log.execute_ddl import following, refuse_nothing, run
+from sites import QualifiedName, Site
 from sites.tables.table import describe
 
 
@@ -55,10 +55,14 @@ def execute_ddl(
         _refuse_joining(group)
         _refuse_open(group, additive=additive)
         _refuse_unprepared(connections)
+        altered: set[QualifiedName] = set()
         for master, connection in connections.items():
-            also = following(connection, master, id_, statements)
-            with also if and_sites else nullcontext():
+            also = following(connection, id_, statements) if and_sites else None
+            with also or nullcontext([]) as tables:
                 _run(connection, group, master, statements, additive=additive)
+            altered |= {*tables}
+        if and_sites:
+            refuse_nothing(altered)
         for table in group.tables:
             shape.refuse_different(compared(group, connections), table, home.name)
         return changed(group, schema_version=group.schema_version + 1)

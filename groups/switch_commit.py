@@ -19,6 +19,7 @@ from groups.redirect import Redirected
 from groups.relay import duplicate_watch
 from groups.relay.duplicate_watch import DuplicateWatch
 from groups.switch_given import Switch
+from masters.log import site_ddl
 from sites import faults
 from sites.capture import position
 from sites.conditions import ranges
@@ -189,10 +190,16 @@ def _move(
 
 
 def _seen(there: Connection, one: Snapshot) -> rewrites.Seen:
-    """The new master's table as it is: if it changes, a refresh compares all rows."""
+    """The new master's table as it is: if it changes, a refresh compares all rows.
+
+    What DDL it has had for its sites is done with: the snapshot has followed that of
+    the former master.
+    """
     leaves = ranges.leaves(there, one.master)
-    return rewrites.seen(
+    seen = rewrites.seen(
         one,
         {column.name: column.state for column in describe(there, one.master).columns},
         {oid: leaf.file for oid, leaf in leaves.items()},
     )
+    known = site_ddl.known(there, one.master)
+    return {**seen, "ddl_followed": [*dict.fromkeys([*one.ddl_followed, *known])]}

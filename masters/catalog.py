@@ -75,8 +75,10 @@ site_ddl = Table(
     Column("table_oid", OID, nullable=False),
     # The numbers of the columns that sites are to have as the table has them.
     Column("columns", ARRAY(SmallInteger), nullable=False),
+    # Those of them that it added: a snapshot that lacks others lacks them on purpose.
+    Column("added", ARRAY(SmallInteger), nullable=False),
     Column("statements", Text, nullable=False),
-    Column("made_at", DateTime(timezone=True), server_default=func.now()),
+    Column("made_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
 )
 
 #: A set of columns whose conflicts are decided together.

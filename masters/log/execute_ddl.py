@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -87,8 +87,9 @@ def execute_ddl(master: Site, statements: str) -> DdlReport:
         with attempt, master.transaction() as connection:
             identity.confirm(connection, master.name)
             locks.briefly(connection)
-            with following(connection, master.name, uuid.uuid4(), statements) as tables:
+            with following(connection, uuid.uuid4(), statements) as tables:
                 run(connection, master.name, statements)
+            refuse_nothing(tables)
             report = DdlReport(
                 master=master.name,
                 tables=tuple(map(str, tables)),
@@ -101,12 +102,11 @@ def execute_ddl(master: Site, statements: str) -> DdlReport:
 
 @contextmanager
 def following(
-    connection: Connection, master: str, id_: uuid.UUID, statements: str
+    connection: Connection, id_: uuid.UUID, statements: str
 ) -> Iterator[list[QualifiedName]]:
     """Have sites follow what the block does to columns of tables with a log.
 
     Parameters:
-        master: its name, for messages.
         id_: of the entries, the same at all masters of a group.
         statements: what the block runs, for those who look at the entries.
 
@@ -114,23 +114,30 @@ def following(
         The tables with other columns; filled by the end of the block.
 
     Raises:
-        DdlRefused: there are none, or sites could not follow.
+        DdlRefused: sites could not follow.
     """
     before = _logged(connection)
     changed: list[QualifiedName] = []
     yield changed
     after = _logged(connection)
     for table in sorted(before.keys() & after.keys()):
-        columns = _changed(connection, table, before[table], after[table])
+        columns, added = _changed(connection, table, before[table], after[table])
         if columns:
             now = describe(connection, table)
-            site_ddl.note(connection, id_, now, columns, statements)
+            site_ddl.note(connection, id_, now, columns, added, statements)
             changed.append(table)
-    if not changed:
+
+
+def refuse_nothing(tables: Collection[QualifiedName]) -> None:
+    """Refuse DDL for sites that changes none of their columns.
+
+    Raises:
+        DdlRefused: there is no such table.
+    """
+    if not tables:
         raise DdlRefused(
-            f"{master}: no table with a snapshot log has other columns afterwards, so "
-            "there is nothing for sites to follow.",
-            master=master,
+            "No table with a snapshot log has other columns afterwards, so there is "
+            "nothing for sites to follow."
         )
 
 
@@ -162,8 +169,8 @@ def _logged(connection: Connection) -> Mapping[QualifiedName, Glance]:
 
 def _changed(
     connection: Connection, table: QualifiedName, before: Glance, after: Glance
-) -> set[int]:
-    """The numbers of the columns that sites are to have otherwise than before.
+) -> tuple[set[int], set[int]]:
+    """The numbers of the columns that are others than before, and of those added.
 
     Raises:
         DdlRefused: they could not, or would lose changes that wait there.
@@ -180,8 +187,8 @@ def _changed(
                     f"column {now[number][0]} gets another type, collation or "
                     "expression",
                 )
-        _refuse_without_value(connection, table, changed - then.keys())
-    return changed
+        _refuse_unfit(connection, table, changed - then.keys())
+    return changed, changed - then.keys()
 
 
 def _by_number(seen: Glance) -> dict[int, tuple[str, str]]:
@@ -204,17 +211,23 @@ def _refuse_key(connection: Connection, table: QualifiedName, names: set[str]) -
         raise _refused(connection, table, what)
 
 
-def _refuse_without_value(
-    connection: Connection, table: QualifiedName, new: set[int]
-) -> None:
-    """Refuse new columns that rows from a site's queue would have no value for."""
-    if not _of_table(connection, table, updatable=True):
-        return
+def _refuse_unfit(connection: Connection, table: QualifiedName, new: set[int]) -> None:
+    """Refuse new columns that sites cannot add, or their rows have no value for."""
+    writable = bool(_of_table(connection, table, updatable=True))
     for column in describe(connection, table).columns:
-        has_value = column.default is not None or column.generated or column.identity
-        if column.number in new and not column.nullable and not has_value:
-            what = f"column {column.name} is NOT NULL and has no default"
-            raise _refused(connection, table, what, updatable=True)
+        if column.number not in new:
+            continue
+        if column.generated:
+            why = f"column {column.name} is generated"
+            raise _refused(connection, table, why)
+        is_domain = column.type != column.recorded
+        if column.checked or (is_domain and not column.takes_null):
+            why = f"the domain of column {column.name} checks its values"
+            raise _refused(connection, table, why)
+        has_value = column.default is not None or column.identity
+        if writable and not column.nullable and not has_value:
+            why = f"column {column.name} is NOT NULL and has no default"
+            raise _refused(connection, table, why, updatable=True)
 
 
 def _refuse_of_group(connection: Connection, tables: list[QualifiedName]) -> None:

@@ -7,13 +7,14 @@ entries need no order, and one that was missed is made up for by the next.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ARRAY, Connection, func, select
+from sqlalchemy import Connection, Text, func, select
 from sqlalchemy.dialects.postgresql import OID, REGCLASS, insert
 
 from masters.catalog import registered_snapshot, site_ddl
@@ -33,6 +34,12 @@ class SiteDdl:
     table: QualifiedName
     #: their numbers at this master; some may be gone
     columns: frozenset[int]
+    #: those of them that it added
+    added: frozenset[int]
+
+
+#: DDL that is not to be told again: the id of an entry, and its table.
+Followed = Collection[tuple[str, QualifiedName]]
 
 
 def note(
@@ -40,12 +47,14 @@ def note(
     id_: uuid.UUID,
     table: Table,
     columns: Collection[int],
+    added: Collection[int],
     statements: str,
 ) -> None:
     """Have the sites of a table follow DDL. Writes `site_ddl`.
 
     Parameters:
         columns: the numbers of the columns that it added, renamed or dropped.
+        added: those that it added.
     """
     connection.execute(
         insert(site_ddl).values(
@@ -54,6 +63,7 @@ def note(
             table_name=table.name,
             table_oid=table.oid,
             columns=sorted(columns),
+            added=sorted(added),
             statements=statements,
         )
     )
@@ -67,13 +77,13 @@ def known(connection: Connection, table: QualifiedName) -> list[str]:
     return [str(one) for one in connection.scalars(wanted)]
 
 
-def asked(followed: Collection[str]) -> dict[str, list[uuid.UUID]]:
-    """The parameter of a statement with `FOR_SITE`.
-
-    Parameters:
-        followed: ids of entries that need not be told.
-    """
-    return {"its_ddl": [uuid.UUID(one) for one in sorted(followed)]}
+def asked(followed: Followed) -> dict[str, str]:
+    """The parameter of a statement with `FOR_SITE`."""
+    rows = [
+        {"id": id_, "schema": table.schema, "name": table.name}
+        for id_, table in followed
+    ]
+    return {"its_ddl": json.dumps(rows)}
 
 
 def of(found: Sequence[Mapping[str, Any]] | None) -> tuple[SiteDdl, ...]:
@@ -83,13 +93,14 @@ def of(found: Sequence[Mapping[str, Any]] | None) -> tuple[SiteDdl, ...]:
             id=row["id"],
             table=QualifiedName(row["table_schema"], row["table_name"]),
             columns=frozenset(row["columns"]),
+            added=frozenset(row["added"]),
         )
         for row in found or ()
     )
 
 
 def read(
-    connection: Connection, site_id: uuid.UUID, followed: Collection[str]
+    connection: Connection, site_id: uuid.UUID, followed: Followed
 ) -> tuple[SiteDdl, ...]:
     """The entries that a site has not followed yet."""
     row = connection.execute(select(FOR_SITE), {"its_id": site_id, **asked(followed)})
@@ -102,8 +113,22 @@ _NOW = func.to_regclass(
     func.format("%I.%I", _at.table_schema, _at.table_name), type_=REGCLASS
 )
 
-_OF_SITE = select(_at.id, _at.table_schema, _at.table_name, _at.columns).where(
-    _at.id != sa.all_(sa.bindparam("its_ddl", type_=ARRAY(sa.Uuid()))),
+_DONE = (
+    func.json_to_recordset(sa.cast(sa.bindparam("its_ddl", type_=Text), sa.JSON))
+    .table_valued(
+        sa.column("id", sa.Uuid), sa.column("schema", Text), sa.column("name", Text)
+    )
+    .render_derived(name="done", with_types=True)
+)
+
+_OF_SITE = select(
+    _at.id, _at.table_schema, _at.table_name, _at.columns, _at.added
+).where(
+    ~sa.exists().where(
+        _DONE.c.id == _at.id,
+        _DONE.c.schema == _at.table_schema,
+        _DONE.c.name == _at.table_name,
+    ),
     sa.cast(_NOW, OID) == _at.table_oid,
     sa.exists().where(
         registered_snapshot.c.site_id

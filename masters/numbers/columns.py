@@ -93,8 +93,6 @@ def define(
     Returns:
         The default of the column, as SQL.
     """
-    if method is Method.UUIDV7:
-        default = f"{SCHEMA}.uuidv7()"
     made = connection.scalar(
         sa.insert(numbered_column)
         .values(
@@ -110,8 +108,18 @@ def define(
     if method is Method.LEASE:
         statement = sql.SQL("CREATE SEQUENCE {}").format(_tickets(made))
         raw(connection).execute(statement)
-        default = f"{SCHEMA}.next_number({made})"
-    return default
+    return default_of(made, method)
+
+
+def default_of(number: int, method: Method) -> str:
+    """The default of a column that draws numbers, as SQL.
+
+    Parameters:
+        number: the id of the column here.
+    """
+    if method is Method.UUIDV7:
+        return f"{SCHEMA}.uuidv7()"
+    return f"{SCHEMA}.next_number({number})"
 
 
 def remove(connection: Connection, snapshot: str, column: str | None = None) -> None:

@@ -18,8 +18,13 @@ def upgrade() -> None:
         sa.Column("table_name", sa.Text(), nullable=False),
         sa.Column("table_oid", OID(), nullable=False),
         sa.Column("columns", ARRAY(sa.SmallInteger()), nullable=False),
+        sa.Column("added", ARRAY(sa.SmallInteger()), nullable=False),
         sa.Column("statements", sa.Text(), nullable=False),
-        sa.Column("made_at", sa.DateTime(timezone=True), server_default=sa.func.now()),
+        sa.Column(
+            "made_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.func.clock_timestamp(),
+        ),
         sa.PrimaryKeyConstraint(
             "id", "table_schema", "table_name", name="site_ddl_pkey"
         ),

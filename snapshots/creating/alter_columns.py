@@ -15,8 +15,10 @@ from deferred.batches import pusher
 from deferred.errors import PushRunning
 from deferred.queues import alter_columns as queued
 from deferred.queues.queue import Queue, find_queue
+from masters.numbers.columns import Method
 from sites import faults
 from sites.capture import position
+from sites.names import quoted
 from sites.progress import Progress
 from sites.sessions import identity
 from sites.sessions.site import Site
@@ -27,6 +29,7 @@ from snapshots.creating import (
     columns_asked,
     columns_plan,
     fill_columns,
+    numbers,
 )
 from snapshots.creating.alter import Condition
 from snapshots.creating.columns_asked import Asked
@@ -134,9 +137,17 @@ def altered(
     """
     plan = columns_plan.planned(connection, site, one, wanted, condition, followed)
     with fill_columns.filled(site, plan, progress) as rows:
+        _lease(site, plan)
         report = _altered(site, plan, filled=rows is not None)
     faults.point("snapshot_alter.after_columns")
     return replace(report, filled=rows)
+
+
+def _lease(site: Site, plan: Plan) -> None:
+    """Lease numbers for new columns, which users draw from as soon as they see them."""
+    for name, method in plan.definition.numbers.items():
+        if name in plan.wanted.add and method is Method.LEASE:
+            numbers.lease_numbers(site, f"{plan.now.key}.{quoted(name)}")
 
 
 def _altered(site: Site, plan: Plan, *, filled: bool) -> ColumnsReport:

@@ -24,7 +24,7 @@ from sites.tables.table import Column, Table, describe
 from snapshots.creating import alter, base_table, columns_asked, create
 from snapshots.creating.columns_asked import refused
 from snapshots.creating.columns_plan import Plan
-from snapshots.definitions import rewrites
+from snapshots.definitions import parents, rewrites, snapshot
 from snapshots.definitions.snapshot import carried
 
 #: The names of columns that are not filled yet; a crash may have left some.
@@ -53,6 +53,15 @@ def add_unseen(connection: Connection, plan: Plan) -> None:
             ddl.add_columns(connection, plan.now.base, [new])
         # Rows that users insert meanwhile get it, too.
         ddl.set_default(connection, plan.now.base, names[name], constant)
+        if name in plan.definition.numbers:
+            numbered_columns.define(
+                connection,
+                snapshot=plan.now.key,
+                column=name,
+                method=plan.definition.numbers[name],
+                master=plan.master.name,
+                table=plan.now.master,
+            )
     queue = find_queue(connection, plan.before.key)
     if queue is not None:
         base = describe(connection, plan.now.base)
@@ -65,6 +74,8 @@ def remove_unseen(connection: Connection, plan: Plan) -> None:
     found = [name for name in base.names if name.startswith(_UNSEEN)]
     if found:
         table_columns.drop(connection, base.qualified, found)
+    for name in plan.definition.numbers.keys() & {*plan.filled}:
+        numbered_columns.remove(connection, plan.before.key, name)
 
 
 def alter_tables(
@@ -152,17 +163,10 @@ def _show(connection: Connection, plan: Plan) -> None:
 
 
 def _default(connection: Connection, plan: Plan, column: Column) -> str | None:
-    method = plan.definition.numbers.get(column.name)
-    if method is None:
-        return base_table.default_of(column, plan.definition)
-    return numbered_columns.define(
-        connection,
-        snapshot=plan.now.key,
-        column=column.name,
-        method=method,
-        master=plan.master.name,
-        table=plan.now.master,
-    )
+    for one in numbered_columns.all_of(connection, snapshot=plan.now.key):
+        if one.column_name == column.name:
+            return numbered_columns.default_of(one.id, one.method)
+    return base_table.default_of(column, plan.definition)
 
 
 def _add_to_queue(
@@ -200,8 +204,15 @@ def _refuse_wide(
 
 
 def _note(connection: Connection, plan: Plan, base: Table, *, filled: bool) -> None:
-    """Write the columns down."""
+    """Write the columns down.
+
+    Snapshots whose conditions ask for a new column are compared in full: it does not
+    show the moment of the group, by which one can tell whether their rows may move.
+    """
     now = plan.now
+    for one in snapshot.members(connection, now.refresh_group):
+        if parents.asked(one).get(now.master, frozenset()) & {*plan.wanted.add}:
+            connection.execute(alter.change(one).values(**rewrites.COMPARED))
     numbers = [base.column(name).number for name in now.columns]
     states = None if now.master_columns is None else list(now.master_columns)
     unknown = rewrites.COMPARED if plan.wanted.add and not filled else {}

@@ -94,7 +94,8 @@ def filled(
 
     Yields:
         How many rows got another value than they have by default; None if the next
-        refresh has to compare all rows, because the site refused a value.
+        refresh has to compare all rows, because the site refused a value, or the
+        condition asks other tables.
     """
     if not plan.wanted.add:
         yield None
@@ -119,7 +120,8 @@ def _filled(site: Site, plan: Plan, progress: Progress | None) -> int | None:
     one = plan.before
     if not one.loaded or one.master_parts is None:
         return None
-    if plan.conditions or _acts_on_itself(plan):
+    if plan.conditions or plan.now.parts.subqueries or _acts_on_itself(plan):
+        # Rows may come with another condition, or with rows of other tables.
         return None
     try:
         return _fill(site, plan, progress)
@@ -231,7 +233,7 @@ def _values(filling: _Filling, part: Range) -> Select[Any]:
         where.clause(one.condition),
         sa.or_(
             *(
-                sa.not_(filling.master.column(name).same_as(rows.c[name], value))
+                sa.not_(filling.master.column(name).unchanged(value, rows.c[name]))
                 for name, value in filling.before.items()
             )
         ),

@@ -6,7 +6,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from psycopg import errors as pg
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from masters.log import registration, site_ddl
 from masters.log.site_ddl import SiteDdl
@@ -16,7 +18,7 @@ from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables.table import Table, describe
-from snapshots.creating import alter, alter_columns, columns_plan
+from snapshots.creating import alter, alter_columns, columns_asked, columns_plan
 from snapshots.creating.columns_asked import Asked
 from snapshots.definitions import snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
@@ -52,11 +54,11 @@ def waiting(
     return {key: its for key, its in found.items() if its}
 
 
-def followed(members: Sequence[Snapshot]) -> set[str]:
-    """The DDL, by id, that all snapshots of the tables concerned have followed."""
+def followed(members: Sequence[Snapshot]) -> set[tuple[str, QualifiedName]]:
+    """The DDL, by id and table, that all snapshots of the table have followed."""
     tables = {one.master for one in members}
     return {
-        id_
+        (id_, table)
         for table in tables
         for of_table in [[one for one in members if one.master == table]]
         for id_ in set.intersection(*({*one.ddl_followed} for one in of_table))
@@ -71,9 +73,10 @@ def follow(
 ) -> bool:
     """Make the columns of snapshots what DDL has made of the master's.
 
-    Columns that were renamed or dropped come first, because what waits in the queue can
-    only be pushed afterwards, and has to be before others are added. Each step is a
-    transaction of its own, and after a crash the rest is done by the next refresh.
+    Columns that were renamed or dropped come first, for all snapshots: what waits in
+    the queues can only be pushed afterwards, and has to be before others are added.
+    Each step is a transaction of its own, and after a crash the rest is done by the
+    next refresh. If a snapshot cannot follow, the others do.
 
     Parameters:
         connection: holds the lock of the group's refreshes.
@@ -83,23 +86,49 @@ def follow(
         Whether there was anything to follow.
 
     Raises:
-        the errors of `snapshots.alter_columns`; their facts name the snapshot.
+        the errors of `snapshots.alter_columns`, the first one; their facts name the
+            snapshot.
     """
     there = _read(connection, site, group, members)
     waits = waiting(there.entries, members)
-    for one in members:
-        if one.key in waits:
-            table = there.tables[one.master]
-            try:
-                _follow(connection, site, one, table, waits[one.key])
-            except SnaptideError as error:
-                error.facts.setdefault("snapshot", one.key)
-                raise
-    if waits:
+    todo = {
+        key: _wanted(connection, one, there.tables[one.master], waits[key])
+        for one in members
+        for key in waits.keys() & {one.key}
+    }
+    errors: dict[str, SnaptideError] = {}
+    for step in (_move, _add):
+        for key, (moved, added) in todo.items():
+            if key not in errors:
+                ids = [entry.id for entry in waits[key]]
+                try:
+                    step(connection, site, key, moved, added, ids)
+                except SnaptideError as error:
+                    errors[key] = error
+                except (DBAPIError, pg.Error) as error:
+                    errors[key] = _refusal(snapshot.read(connection, key), error)
+        faults.point("follow_ddl.between")
+    if done := [key for key in waits if key not in errors]:
         # There may be nothing to refresh, and so no other word of it for a day.
         with site.peer(group.master).transaction() as master:
-            registration.heard(master, there.site_id, [*waits])
+            registration.heard(master, there.site_id, done)
+    for key, refused_by in errors.items():
+        refused_by.facts.setdefault("snapshot", key)
+        raise refused_by
     return bool(waits)
+
+
+def _refusal(one: Snapshot, error: DBAPIError | pg.Error) -> SnaptideError:
+    """What PostgreSQL says at the site, as a refusal of one snapshot.
+
+    Raises:
+        DBAPIError: the connection broke.
+    """
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        raise error
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    said = cause.diag.message_primary if isinstance(cause, pg.Error) else None
+    return columns_asked.refused(one, str(said or cause).rstrip("."))
 
 
 def _read(
@@ -121,20 +150,30 @@ def _read(
     )
 
 
-def _follow(
+def _move(
     connection: Connection,
     site: Site,
-    one: Snapshot,
-    table: Table,
-    entries: Sequence[SiteDdl],
+    key: str,
+    moved: Asked,
+    added: Asked,
+    ids: Sequence[str],
 ) -> None:
-    changed = frozenset[int]().union(*(entry.columns for entry in entries))
-    ids = [entry.id for entry in entries]
-    moved, added = _wanted(_numbers(connection, one, table), table, changed)
+    """Rename and drop columns."""
     if moved.rename or moved.drop:
+        one = snapshot.read(connection, key)
         alter_columns.altered(connection, site, one, moved)
-        faults.point("follow_ddl.between")
-        one = snapshot.read(connection, one.key)
+
+
+def _add(
+    connection: Connection,
+    site: Site,
+    key: str,
+    moved: Asked,
+    added: Asked,
+    ids: Sequence[str],
+) -> None:
+    """Add columns, and note that all is done."""
+    one = snapshot.read(connection, key)
     if added.add:
         alter_columns.altered(connection, site, one, added, followed=ids)
         return
@@ -154,23 +193,25 @@ def _numbers(connection: Connection, one: Snapshot, table: Table) -> dict[str, i
 
 
 def _wanted(
-    before: Mapping[str, int], table: Table, changed: frozenset[int]
+    connection: Connection, one: Snapshot, table: Table, entries: Sequence[SiteDdl]
 ) -> tuple[Asked, Asked]:
     """What becomes of columns that a snapshot has, and what is added afterwards.
 
     A column that was dropped and added again with its name is the same to the site: the
-    refresh compares its values.
+    refresh compares its values. One that the snapshot lacks on purpose does not come
+    because it was renamed.
 
     Parameters:
-        before: the numbers at the master of the columns that the snapshot has.
         table: the master table.
-        changed: the numbers of columns that were added, renamed or dropped.
     """
+    changed = frozenset[int]().union(*(entry.columns for entry in entries))
+    new = frozenset[int]().union(*(entry.added for entry in entries))
+    before = _numbers(connection, one, table)
     there = {column.number: column.name for column in table.columns}
     mine = {name: n for name, n in before.items() if n in changed}
     renamed = {name: there[n] for name, n in mine.items() if there.get(n, name) != name}
     again = {name for n, name in there.items() if n not in before.values()}
     dropped = [n for n in mine if mine[n] not in there and n not in again]
     kept = {*before} - {*renamed, *dropped}
-    new = [there[n] for n in sorted(changed & there.keys()) if there[n] in again - kept]
-    return Asked(drop=tuple(dropped), rename=renamed), Asked(add=tuple(new), rename={})
+    add = [there[n] for n in sorted(new & there.keys()) if there[n] in again - kept]
+    return Asked(drop=tuple(dropped), rename=renamed), Asked(add=tuple(add), rename={})

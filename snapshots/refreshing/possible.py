@@ -14,7 +14,7 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from deferred.errors import TargetColumnsMoved
-from masters.errors import PartUnrecorded
+from masters.errors import PartUnrecorded, UnknownColumn
 from sites.errors import SnaptideError, StillNeeded, UnknownTable
 from sites.names import QualifiedName
 from sites.progress import Progress
@@ -52,14 +52,18 @@ _OF_ONE = (
     SnapshotRefused,
     StillNeeded,
     TargetColumnsMoved,
+    UnknownColumn,
     UndeliveredCalls,
     UnknownTable,
 )
 
+#: Those of them that say that a column has gone or got another name.
+_MOVED = (ColumnGone, TargetColumnsMoved, UnknownColumn)
+
 
 def refresh_possible(
     read: Callable[[], Task],
-    follow: Callable[[Task], object],
+    follow: Callable[[Task], bool],
     progress: Progress | None,
 ) -> tuple[Task, str, tuple[SnapshotReport, ...]]:
     """Refresh a group once; commits at the site, then at the master.
@@ -80,17 +84,30 @@ def refresh_possible(
     while True:
         task = _without(read(), left)
         try:
-            try:
-                with conditions.explained(task):
-                    return task, *refresh_once.refresh_once(task, progress)
-            except DdlWaits:
-                follow(task)
-        except _OF_ONE as error:
+            with conditions.explained(task):
+                return task, *refresh_once.refresh_once(task, progress)
+        except DdlWaits:
+            error = _refusal(follow, task, None)
+        except _OF_ONE as found:
+            error = _refusal(follow, task, found)
+        if error is not None:
             more = {} if task.options.strict else _concerned(task, error)
             # Nothing of the group, or nothing else.
             if len(more) in (0, len(task.members)):
-                raise
+                raise error
             left |= more
+
+
+def _refusal(
+    follow: Callable[[Task], bool], task: Task, found: SnaptideError | None
+) -> SnaptideError | None:
+    """Why the refresh cannot go on; None if there was DDL that it follows now."""
+    if found is not None and not isinstance(found, _MOVED):
+        return found
+    try:
+        return None if follow(task) else found
+    except _OF_ONE as error:
+        return error
 
 
 def _without(task: Task, left: Mapping[str, Behind]) -> Task:

@@ -170,8 +170,8 @@ def _push(site: Site, group: RefreshGroup) -> PushReport:
 _MOVED = (TargetColumnsMoved, UnknownColumn)
 
 
-def _follow(connection: Connection, task: Task) -> None:
-    follow_ddl.follow(connection, task.site, task.group, task.members)
+def _follow(connection: Connection, task: Task) -> bool:
+    return follow_ddl.follow(connection, task.site, task.group, task.members)
 
 
 def _read(

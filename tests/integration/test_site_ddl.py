@@ -186,6 +186,112 @@ def test_another_table_of_that_name_has_other_columns(hq: Site, jfk: Site) -> No
     assert_equal_to_master(jfk)
 
 
+@prepared_once("hq", "jfk")
+def pairs(sites: Directory) -> None:
+    """Two tables, each with an updatable snapshot, in one group of a site."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    for name in ("early", "late"):
+        run(
+            hq,
+            f"CREATE TABLE public.{name} (id int PRIMARY KEY, a text, v numeric)",
+            f"INSERT INTO public.{name} VALUES (1, 'x', 0), (2, 'y', 0)",
+        )
+        log(hq, name)
+        made: dict[str, Any] = {"master": "hq", "group": "both", "updatable": True}
+        snapshots.create(jfk, name, **made)
+    snapshots.refresh(jfk, "both")
+
+
+BOTH = (
+    "ALTER TABLE late RENAME a TO b; ALTER TABLE late ADD c text DEFAULT 'c';"
+    "ALTER TABLE early ADD c text DEFAULT 'c'"
+)
+
+
+def test_one_table_gets_a_column_and_another_a_name(pairs: Directory) -> None:
+    """What waits for the one can only be pushed once the other has its name."""
+    hq, jfk = pairs["hq"], pairs["jfk"]
+    run(jfk, "UPDATE public.early SET a = 'mine'", "UPDATE public.late SET a = 'mine'")
+    masters.execute_ddl(hq, BOTH)
+    assert snapshots.refresh(jfk, "both").behind == ()
+    settle(jfk)
+    assert columns(jfk, "early") == "id,a,v,c"
+    assert columns(jfk, "late") == "id,b,v,c"
+    assert run(hq, "SELECT DISTINCT b FROM public.late") == [("mine",)]
+    assert_equal_to_master(jfk)
+
+
+def test_one_table_of_two_follows_and_the_other_cannot_yet(pairs: Directory) -> None:
+    hq, jfk = pairs["hq"], pairs["jfk"]
+    run(jfk, 'ALTER TABLE public."snap$_late" ADD c text')
+    masters.execute_ddl(hq, BOTH)
+    for _ in range(2):
+        [left] = snapshots.refresh(jfk, "both").behind
+        assert left.name == "late"
+        assert "already exists" in left.why
+    assert columns(jfk, "early") == "id,a,v,c"
+    run(jfk, 'ALTER TABLE public."snap$_late" DROP c')
+    assert snapshots.refresh(jfk, "both").behind == ()
+    assert columns(jfk, "late") == "id,b,v,c"
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
+def test_values_that_equal_the_default_and_are_others(pairs: Directory) -> None:
+    hq, jfk = pairs["hq"], pairs["jfk"]
+    masters.execute_ddl(hq, "ALTER TABLE early ADD n numeric DEFAULT 0")
+    run(hq, "UPDATE public.early SET n = 0.00 WHERE id = 1")
+    snapshots.alter_columns(jfk, "early", add=["n"])
+    assert run(jfk, "SELECT n::text FROM public.early ORDER BY id") == [
+        ("0.00",),
+        ("0",),
+    ]
+
+
+def test_a_column_that_was_left_out_does_not_come_under_another_name(
+    hq: Site, jfk: Site
+) -> None:
+    few = ["id", "airport"]
+    snapshots.create(jfk, "few", table="orders", master="hq", columns=few)
+    settle(jfk)
+    snapshots.alter_columns(jfk, "seen", drop=["last"])
+    masters.execute_ddl(hq, "ALTER TABLE orders RENAME last TO secret")
+    settle(jfk)
+    assert columns(jfk, "few") == "id,airport"
+    assert columns(jfk, "seen") == "id,airport,first,qty"
+    assert columns(jfk) == "id,airport,first,secret,qty"
+
+
+def test_users_draw_numbers_as_soon_as_they_see_the_column(hq: Site, jfk: Site) -> None:
+    run(hq, "ALTER TABLE public.orders ADD number bigserial")
+    snapshots.alter_columns(jfk, "orders", add=["number"])
+    insert = "INSERT INTO public.orders (id, airport) VALUES (20, 'JFK')"
+    run(jfk, insert)
+    assert run(jfk, "SELECT number IS NOT NULL FROM public.orders WHERE id = 20") == [
+        (True,)
+    ]
+    snapshots.alter_columns(jfk, "seen", add=["number"])
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
+def test_a_new_column_that_a_condition_asks_for(pairs: Directory) -> None:
+    """The site's value of it is no sign that a row stays where it was."""
+    hq, jfk = pairs["hq"], pairs["jfk"]
+    run(hq, "ALTER TABLE public.late ADD region text DEFAULT 'y'")
+    where = "EXISTS (SELECT FROM late l WHERE l.id = early.id AND l.region = 'x')"
+    made: dict[str, Any] = {"master": "hq", "group": "both", "where": where}
+    snapshots.create(jfk, "chosen", table="early", **made)
+    snapshots.refresh(jfk, "both")
+    assert run(jfk, "SELECT id FROM public.chosen") == []
+    run(hq, "UPDATE public.late SET region = 'x' WHERE id = 1")
+    snapshots.alter_columns(jfk, "late", add=["region"])
+    snapshots.refresh(jfk, "both")
+    assert run(jfk, "SELECT id FROM public.chosen") == [(1,)]
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
 def test_what_a_site_decides_for_itself_stays(hq: Site, jfk: Site) -> None:
     masters.execute_ddl(hq, "ALTER TABLE orders ADD state text")
     settle(jfk)
@@ -261,6 +367,7 @@ REFUSED = {
     "ALTER TABLE orders DROP id CASCADE": "column id identifies its rows",
     "ALTER TABLE orders RENAME id TO number": "column id identifies its rows",
     "ALTER TABLE orders ALTER qty TYPE bigint": "column qty gets another type",
+    "ALTER TABLE orders ADD g int GENERATED ALWAYS AS (qty * 2) STORED": "generated",
     "ALTER TABLE orders ADD CHECK (qty > 0)": "nothing for sites to follow",
     "CREATE TABLE other (id int)": "nothing for sites to follow",
     "ALTER TABLE nowhere ADD state text": 'relation "nowhere" does not exist',
