@@ -91,6 +91,32 @@ def _alter_copy(sites: Directory) -> None:
     refresh(sites["jfk"], "copies", allow_mass_delete=True)
 
 
+def _disputed(site: Site) -> set[str]:
+    """The columns of a table of the master."""
+    found = (
+        "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped"
+        " AND attrelid = 'public.dispute'::regclass"
+    )
+    return {name for (name,) in run(site, found)}
+
+
+def _name_column(sites: Directory) -> None:
+    """Have a column that can get another name."""
+    if "more" not in _disputed(sites["hq"]):
+        masters.execute_ddl(sites["hq"], "ALTER TABLE dispute ADD more text")
+    refresh(sites["jfk"], "disputes")
+
+
+def _change_for_site(sites: Directory) -> None:
+    """Give it another name, which was that of another, and add one in its place."""
+    again = "ALTER TABLE dispute DROP IF EXISTS most;"
+    again += "ALTER TABLE dispute RENAME more TO most;"
+    again += "ALTER TABLE dispute DROP IF EXISTS last; ALTER TABLE dispute ADD last int"
+    if "more" in _disputed(sites["hq"]):
+        masters.execute_ddl(sites["hq"], again)
+    refresh(sites["jfk"], "disputes")
+
+
 def _has_log(site: Site) -> bool:
     with site.session() as connection:
         return find_log(connection, names.parse("spare")) is not None
@@ -202,6 +228,16 @@ VERBS: Mapping[str, Verb] = {
         prepare=_have_loaded_copy,
         run=_alter_copy,
         points=("snapshot_alter.before_commit", "snapshot_alter.after_commit"),
+        spark=True,
+    ),
+    "follow": Verb(
+        prepare=_name_column,
+        run=_change_for_site,
+        points=(
+            "site_ddl.before_commit",
+            "follow_ddl.between",
+            "snapshot_alter.filling",
+        ),
         spark=True,
     ),
     "drop": Verb(

@@ -32,7 +32,7 @@ LOCKED = (
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 PUSHING = f"{LOCKED} AND classid = hashtext('snaptide.push')::bit(32)::int8"
-REFRESHING = f"{LOCKED} AND classid = {0x52464753}"
+REFRESHING = f"{LOCKED} AND classid = hashtext('snaptide.refresh')::bit(32)::int8"
 FAR = "SELECT next_at > now() + interval '50 minutes' FROM snaptide.schedule"
 #: Whoever changes a row takes as long as somebody else holds the lock.
 SLOW = (

@@ -250,7 +250,7 @@ def test_commands_and_what_people_are_told(
 
 def test_column_that_is_gone_stops_no_other_transaction(two: Directory) -> None:
     groups.quiet_group(two["hq"], GROUP, "lax")
-    each(two, "UPDATE orders SET qty = 1 WHERE id = 1")
+    each(two, "UPDATE orders SET qty = 1, name = 'x' WHERE id = 1")
     groups.suspend(two["hq"], GROUP)
     groups.execute_ddl(two["hq"], GROUP, "ALTER TABLE orders DROP COLUMN name")
     groups.resume(two["hq"], GROUP)

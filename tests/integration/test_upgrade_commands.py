@@ -60,6 +60,7 @@ GIVEN = {
     "log create": ["t"],
     "snapshot create": ["t", "--master", "hq"],
     "snapshot alter": ["--all-rows"],
+    "snapshot alter-all": ["--add-column", "more"],
     "snapshot remove-kept": ["--all", "--yes"],
     "group execute-ddl": ["SELECT 1"],
     "errors retry": ["1"],
