@@ -108,11 +108,13 @@ def _name_column(sites: Directory) -> None:
 
 
 def _change_for_site(sites: Directory) -> None:
-    """Give it another name, which was that of another, and add one in its place."""
+    """Give it another name, which was that of another, and add one of a third."""
+    columns = _disputed(sites["hq"])
+    new, old = ("even", "odd") if "odd" in columns else ("odd", "even")
     again = "ALTER TABLE dispute DROP IF EXISTS most;"
     again += "ALTER TABLE dispute RENAME more TO most;"
-    again += "ALTER TABLE dispute DROP IF EXISTS last; ALTER TABLE dispute ADD last int"
-    if "more" in _disputed(sites["hq"]):
+    again += f"ALTER TABLE dispute DROP IF EXISTS {old}, ADD {new} int"
+    if "more" in columns:
         masters.execute_ddl(sites["hq"], again)
     refresh(sites["jfk"], "disputes")
 
