@@ -232,11 +232,11 @@ def test_a_column_comes_beside_users_who_write_all_the_time(
 
     def write() -> None:
         with application(jfk) as session:
-            while not over.wait(0.01):
+            while not over.wait(0.03):
                 session.execute("UPDATE public.orders SET qty = qty + 1 WHERE id = 1")
                 session.commit()
 
-    users = [threading.Thread(target=write) for _ in range(3)]
+    users = [threading.Thread(target=write) for _ in range(2)]
     run(hq, "ALTER TABLE public.orders ADD gate text")
     run(hq, "UPDATE public.orders SET gate = 'g' || id")
     for one in users:
