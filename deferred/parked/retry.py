@@ -39,7 +39,7 @@ from deferred.procedures.steps import FAILURES, Steps, apply, refusal
 from masters.apply import ApplyUnit, Outcome, SourceTransaction
 from masters.errors import RulesMoved, TableAltered, UnknownColumn
 from sites import Site, faults
-from sites.errors import SnaptideError, UnknownTable, ValueDoesNotFit
+from sites.errors import UnknownTable, ValueDoesNotFit
 from sites.sessions import identity, outdated
 from sites.writing import triggered
 from sites.writing.staged import Staged, selected
@@ -107,7 +107,7 @@ def begin(connection: Connection, error_id: int) -> Row[Any]:
     try:
         present_names.settle(connection, row)
     except TargetColumnsMoved as gone:
-        raise _refused(error_id, gone) from gone
+        raise _refused(error_id, gone.message) from gone
     return row
 
 
@@ -376,7 +376,7 @@ def _staged(
         UnknownColumn,
         TargetColumnsMoved,
     ) as gone:  # DDL came since it was parked
-        raise _refused(error_id, gone) from gone
+        raise _refused(error_id, gone.message) from gone
     except DBAPIError as error:  # a value, or an edit, that a column cannot read
         if sqlstate.held_up(error):  # somebody has locked a table of it
             raise _failure(error, error_id, sqlstate.message(error)) from error
@@ -387,15 +387,11 @@ def _staged(
         raise _failure(error, error_id, reason) from error
 
 
-def _refused(error_id: int, why: SnaptideError) -> RetryFailed:
+def _refused(error_id: int, why: str, **facts: object) -> RetryFailed:
     return RetryFailed(
-        f"Error transaction {error_id}: {why.message}", error_id=error_id
+        f"Error transaction {error_id}: {why}", error_id=error_id, **facts
     )
 
 
 def _failure(error: DBAPIError, error_id: int, reason: str) -> RetryFailed:
-    return RetryFailed(
-        f"Error transaction {error_id}: {reason}",
-        error_id=error_id,
-        sqlstate=sqlstate.of(error),
-    )
+    return _refused(error_id, reason, sqlstate=sqlstate.of(error))
