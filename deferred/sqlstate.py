@@ -7,6 +7,7 @@ as it is, to be tried again.
 
 from __future__ import annotations
 
+import psycopg
 from sqlalchemy.exc import DataError, DBAPIError, ProgrammingError
 
 #: Classes of SQLSTATE of failures that do not come from the data.
@@ -83,11 +84,12 @@ def held_up(error: DBAPIError) -> bool:
     return gave_way(error) or of(error) in _HELD_UP
 
 
-def message(error: DBAPIError) -> str:
+def message(error: DBAPIError | psycopg.Error) -> str:
     """The database's message and detail, on one line."""
-    diagnostics = getattr(error.orig, "diag", None)
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    diagnostics = getattr(cause, "diag", None)
     parts = [
         getattr(diagnostics, name, None)
         for name in ("message_primary", "message_detail")
     ]
-    return " ".join(part for part in parts if part) or str(error.orig).strip()
+    return " ".join(part for part in parts if part) or str(cause).strip()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg import errors as pg
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from deferred import sqlstate
 from masters.log import registration, site_ddl
 from masters.log.site_ddl import SiteDdl
 from sites import faults
@@ -30,13 +31,16 @@ class DdlWaits(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _There:
-    """What the master has for a site to follow, and its tables as they are now."""
+class _ToDo:
+    """What becomes of the columns of a snapshot."""
 
-    #: the site's id
-    site_id: uuid.UUID
-    entries: Sequence[SiteDdl]
-    tables: Mapping[QualifiedName, Table]
+    key: str
+    #: those that it has, which are renamed or dropped
+    moved: Asked
+    #: those that are added afterwards
+    added: Asked
+    #: the DDL that it has followed then
+    ids: Sequence[str]
 
 
 def waiting(
@@ -56,12 +60,11 @@ def waiting(
 
 def followed(members: Sequence[Snapshot]) -> set[tuple[str, QualifiedName]]:
     """The DDL, by id and table, that all snapshots of the table have followed."""
-    tables = {one.master for one in members}
     return {
-        (id_, table)
-        for table in tables
-        for of_table in [[one for one in members if one.master == table]]
-        for id_ in set.intersection(*({*one.ddl_followed} for one in of_table))
+        (id_, one.master)
+        for one in members
+        for id_ in one.ddl_followed
+        if all(id_ in x.ddl_followed for x in members if x.master == one.master)
     }
 
 
@@ -89,36 +92,31 @@ def follow(
         the errors of `snapshots.alter_columns`, the first one; their facts name the
             snapshot.
     """
-    there = _read(connection, site, group, members)
-    waits = waiting(there.entries, members)
-    todo = {
-        key: _wanted(connection, one, there.tables[one.master], waits[key])
-        for one in members
-        for key in waits.keys() & {one.key}
-    }
+    site_id, todo = _read(connection, site, group, members)
     errors: dict[str, SnaptideError] = {}
     for step in (_move, _add):
-        for key, (moved, added) in todo.items():
-            if key not in errors:
-                ids = [entry.id for entry in waits[key]]
+        for one in todo:
+            if one.key not in errors:
                 try:
-                    step(connection, site, key, moved, added, ids)
+                    step(connection, site, one)
                 except SnaptideError as error:
-                    errors[key] = error
+                    errors[one.key] = error
                 except (DBAPIError, pg.Error) as error:
-                    errors[key] = _refusal(snapshot.read(connection, key), error)
+                    errors[one.key] = _refusal(connection, one.key, error)
         faults.point("follow_ddl.between")
-    if done := [key for key in waits if key not in errors]:
+    if done := [one.key for one in todo if one.key not in errors]:
         # There may be nothing to refresh, and so no other word of it for a day.
         with site.peer(group.master).transaction() as master:
-            registration.heard(master, there.site_id, done)
+            registration.heard(master, site_id, done)
     for key, refused_by in errors.items():
         refused_by.facts.setdefault("snapshot", key)
         raise refused_by
-    return bool(waits)
+    return bool(todo)
 
 
-def _refusal(one: Snapshot, error: DBAPIError | pg.Error) -> SnaptideError:
+def _refusal(
+    connection: Connection, key: str, error: DBAPIError | pg.Error
+) -> SnaptideError:
     """What PostgreSQL says at the site, as a refusal of one snapshot.
 
     Raises:
@@ -126,60 +124,46 @@ def _refusal(one: Snapshot, error: DBAPIError | pg.Error) -> SnaptideError:
     """
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         raise error
-    cause = error.orig if isinstance(error, DBAPIError) else error
-    said = cause.diag.message_primary if isinstance(cause, pg.Error) else None
-    return columns_asked.refused(one, str(said or cause).rstrip("."))
+    one = snapshot.read(connection, key)
+    return columns_asked.refused(one, sqlstate.message(error).rstrip("."))
 
 
 def _read(
     connection: Connection, site: Site, group: RefreshGroup, members: Sequence[Snapshot]
-) -> _There:
+) -> tuple[uuid.UUID, list[_ToDo]]:
+    """The site's id, and what its snapshots are to do."""
     me = identity.confirm(connection, site.name)
     with site.peer(group.master).session() as master:
         them = identity.confirm(master, group.master)
         assert them.site_id == group.master_id
         # Entries first: DDL that comes in between is followed once more.
         entries = site_ddl.read(master, me.site_id, followed(members))
-        names = {entry.table for entry in entries} & {one.master for one in members}
-        tables = {name: describe(master, name) for name in names}
+        waits = waiting(entries, members)
+        todo = [
+            _todo(connection, one, describe(master, one.master), waits[one.key])
+            for one in members
+            if one.key in waits
+        ]
         master.rollback()
-    return _There(
-        site_id=me.site_id,
-        entries=[one for one in entries if one.table in tables],
-        tables=tables,
-    )
+    return me.site_id, todo
 
 
-def _move(
-    connection: Connection,
-    site: Site,
-    key: str,
-    moved: Asked,
-    added: Asked,
-    ids: Sequence[str],
-) -> None:
+def _move(connection: Connection, site: Site, todo: _ToDo) -> None:
     """Rename and drop columns."""
-    if moved.rename or moved.drop:
-        one = snapshot.read(connection, key)
-        alter_columns.altered(connection, site, one, moved)
+    if todo.moved.rename or todo.moved.drop:
+        one = snapshot.read(connection, todo.key)
+        alter_columns.altered(connection, site, one, todo.moved)
 
 
-def _add(
-    connection: Connection,
-    site: Site,
-    key: str,
-    moved: Asked,
-    added: Asked,
-    ids: Sequence[str],
-) -> None:
+def _add(connection: Connection, site: Site, todo: _ToDo) -> None:
     """Add columns, and note that all is done."""
-    one = snapshot.read(connection, key)
-    if added.add:
-        alter_columns.altered(connection, site, one, added, followed=ids)
+    one = snapshot.read(connection, todo.key)
+    if todo.added.add:
+        alter_columns.altered(connection, site, one, todo.added, followed=todo.ids)
         return
     with site.transaction() as writing:
-        followed_now = [*one.ddl_followed, *ids]
-        writing.execute(alter.change(one).values(ddl_followed=followed_now))
+        done = [*one.ddl_followed, *todo.ids]
+        writing.execute(alter.change(one).values(ddl_followed=done))
 
 
 def _numbers(connection: Connection, one: Snapshot, table: Table) -> dict[str, int]:
@@ -192,10 +176,10 @@ def _numbers(connection: Connection, one: Snapshot, table: Table) -> dict[str, i
     }
 
 
-def _wanted(
+def _todo(
     connection: Connection, one: Snapshot, table: Table, entries: Sequence[SiteDdl]
-) -> tuple[Asked, Asked]:
-    """What becomes of columns that a snapshot has, and what is added afterwards.
+) -> _ToDo:
+    """What becomes of the columns of a snapshot.
 
     A column that was dropped and added again with its name is the same to the site: the
     refresh compares its values. One that the snapshot lacks on purpose does not come
@@ -214,4 +198,9 @@ def _wanted(
     dropped = [n for n in mine if mine[n] not in there and n not in again]
     kept = {*before} - {*renamed, *dropped}
     add = [there[n] for n in sorted(new & there.keys()) if there[n] in again - kept]
-    return Asked(drop=tuple(dropped), rename=renamed), Asked(add=tuple(add), rename={})
+    return _ToDo(
+        key=one.key,
+        moved=Asked(drop=tuple(dropped), rename=renamed),
+        added=Asked(add=tuple(add), rename={}),
+        ids=[entry.id for entry in entries],
+    )
