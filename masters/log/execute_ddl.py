@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from typing import Any
 
 import sqlalchemy as sa
 from psycopg import sql
 from psycopg.errors import Error, LockNotAvailable
-from sqlalchemy import ARRAY, Connection, Text, func, select
+from sqlalchemy import Connection, Row, func, select
 
-from masters.catalog import (
-    group_schema,
-    registered_snapshot,
-    snapshot_log,
-)
+from masters import group_schema
+from masters.catalog import registered_snapshot, snapshot_log
 from masters.catalog import (
     site_ddl as ddl_catalog,
 )
@@ -26,7 +25,7 @@ from masters.log import site_ddl
 from sites import QualifiedName, Site, faults
 from sites.sessions import identity
 from sites.tables import locks
-from sites.tables.table import Glance, describe, glance, with_tuples
+from sites.tables.table import Column, Glance, Table, describe, glance
 from sites.transfer.transport import raw
 from sites.writing.triggered import users_search_path
 
@@ -61,7 +60,17 @@ def list_ddl(master: Site) -> list[PastDdl]:
     """
     with identity.confirmed(master) as connection:
         found = connection.execute(_PAST).all()
-    return [PastDdl(**with_tuples(row._mapping)) for row in found]
+    return [_one(list(rows)) for _, rows in groupby(found, key=lambda row: row.id)]
+
+
+def _one(rows: Sequence[Row[Any]]) -> PastDdl:
+    tables = dict.fromkeys(QualifiedName(r.table_schema, r.table_name) for r in rows)
+    return PastDdl(
+        at=rows[0].made_at,
+        tables=tuple(map(str, tables)),
+        statements=rows[0].statements,
+        sites=tuple(sorted({row.site_name for row in rows} - {None})),
+    )
 
 
 def execute_ddl(master: Site, statements: str) -> DdlReport:
@@ -117,15 +126,18 @@ def following(
         DdlRefused: sites could not follow.
     """
     before = _logged(connection)
-    changed: list[QualifiedName] = []
-    yield changed
+    altered: list[QualifiedName] = []
+    yield altered
     after = _logged(connection)
-    for table in sorted(before.keys() & after.keys()):
-        columns, added = _changed(connection, table, before[table], after[table])
-        if columns:
-            now = describe(connection, table)
-            site_ddl.note(connection, id_, now, columns, added, statements)
-            changed.append(table)
+    for name in sorted(before.keys() & after.keys()):
+        then, now = _by_number(before[name]), _by_number(after[name])
+        changed = {n for n in then.keys() | now.keys() if then.get(n) != now.get(n)}
+        if changed:
+            table = describe(connection, name)
+            _refuse_others(connection, table, then, now, changed)
+            new = changed - then.keys()
+            site_ddl.note(connection, id_, table, changed, new, statements)
+            altered.append(name)
 
 
 def refuse_nothing(tables: Collection[QualifiedName]) -> None:
@@ -167,32 +179,35 @@ def _logged(connection: Connection) -> Mapping[QualifiedName, Glance]:
     return glance(connection, [QualifiedName(*row) for row in found], [])
 
 
-def _changed(
-    connection: Connection, table: QualifiedName, before: Glance, after: Glance
-) -> tuple[set[int], set[int]]:
-    """The numbers of the columns that are others than before, and of those added.
+def _refuse_others(
+    connection: Connection,
+    table: Table,
+    then: _Columns,
+    now: _Columns,
+    changed: Collection[int],
+) -> None:
+    """Refuse what sites could not follow, or would lose changes that wait there by.
 
-    Raises:
-        DdlRefused: they could not, or would lose changes that wait there.
+    Parameters:
+        table: as it is now.
+        then, now: its columns before and now.
+        changed: the numbers of those that are others now, or are gone.
     """
-    then, now = _by_number(before), _by_number(after)
-    changed = {n for n in then.keys() | now.keys() if then.get(n) != now.get(n)}
-    if changed:
-        _refuse_key(connection, table, {then[n][0] for n in changed & then.keys()})
-        for number in changed & then.keys() & now.keys():
-            if then[number][1] != now[number][1]:
-                raise _refused(
-                    connection,
-                    table,
-                    f"column {now[number][0]} gets another type, collation or "
-                    "expression",
-                )
-        _refuse_unfit(connection, table, changed - then.keys())
-    return changed, changed - then.keys()
+    name = table.qualified
+    _refuse_key(connection, name, {then[n][0] for n in changed if n in then})
+    for number in changed:
+        if number in then and number in now and then[number][1] != now[number][1]:
+            why = f"column {now[number][0]} gets another type, collation or expression"
+            raise _refused(connection, name, why)
+    new = [column for column in table.columns if column.number not in then]
+    _refuse_unfit(connection, name, new)
 
 
-def _by_number(seen: Glance) -> dict[int, tuple[str, str]]:
-    """The name and the state of each column, by its number."""
+#: The name and the state of each column, by its number.
+_Columns = Mapping[int, tuple[str, str]]
+
+
+def _by_number(seen: Glance) -> _Columns:
     return {
         int(state.partition(" ")[0]): (name, state)
         for name, state in seen.columns.items()
@@ -211,32 +226,25 @@ def _refuse_key(connection: Connection, table: QualifiedName, names: set[str]) -
         raise _refused(connection, table, what)
 
 
-def _refuse_unfit(connection: Connection, table: QualifiedName, new: set[int]) -> None:
+def _refuse_unfit(
+    connection: Connection, table: QualifiedName, new: Collection[Column]
+) -> None:
     """Refuse new columns that sites cannot add, or their rows have no value for."""
-    writable = bool(_of_table(connection, table, updatable=True))
-    for column in describe(connection, table).columns:
-        if column.number not in new:
-            continue
+    for column in new:
         if column.generated:
             why = f"column {column.name} is generated"
             raise _refused(connection, table, why)
-        is_domain = column.type != column.recorded
-        if column.checked or (is_domain and not column.takes_null):
+        if column.refuses_by_domain:
             why = f"the domain of column {column.name} checks its values"
             raise _refused(connection, table, why)
-        has_value = column.default is not None or column.identity
-        if writable and not column.nullable and not has_value:
+        has_value = column.nullable or column.default is not None or column.identity
+        if not has_value and _of_table(connection, table, updatable=True):
             why = f"column {column.name} is NOT NULL and has no default"
             raise _refused(connection, table, why, updatable=True)
 
 
 def _refuse_of_group(connection: Connection, tables: list[QualifiedName]) -> None:
-    at = group_schema.c
-    found = {
-        QualifiedName(*row)
-        for row in connection.execute(select(at.table_schema, at.table_name))
-    }
-    if its := found & {*tables}:
+    if its := group_schema.versions(connection).keys() & {*tables}:
         raise DdlRefused(
             f"{', '.join(map(str, sorted(its)))} is in a replication group: "
             "snaptide group execute-ddl --and-sites changes it at all masters."
@@ -273,30 +281,25 @@ def _of_table(
     return tuple(connection.scalars(wanted.distinct().order_by(at.site_name)))
 
 
-def _past() -> sa.Select[tuple[datetime, list[str], str, list[str]]]:
+def _past() -> sa.Select[Any]:
+    """Each entry, with a site that has not refreshed since, or none; by statement."""
     at, seen = ddl_catalog.c, registered_snapshot.c
     behind = sa.and_(
         seen.table_schema == at.table_schema,
         seen.table_name == at.table_name,
-        sa.func.coalesce(seen.refreshed_at < at.made_at, sa.true()),
+        func.coalesce(seen.refreshed_at < at.made_at, sa.true()),
     )
-    name = func.concat(
-        sa.case((at.table_schema == "public", ""), else_=at.table_schema + "."),
-        at.table_name,
-    )
-    sites = func.array_agg(seen.site_name.distinct())
     return (
         select(
-            at.made_at.label("at"),
-            func.array_agg(name.distinct()).label("tables"),
+            at.id,
+            func.max(at.made_at).over(partition_by=at.id).label("made_at"),
+            at.table_schema,
+            at.table_name,
             at.statements,
-            func.coalesce(
-                sites.filter(seen.site_name.is_not(None)), sa.cast([], ARRAY(Text))
-            ).label("sites"),
+            seen.site_name,
         )
         .select_from(ddl_catalog.outerjoin(registered_snapshot, behind))
-        .group_by(at.id, at.made_at, at.statements)
-        .order_by(at.made_at.desc())
+        .order_by(sa.desc("made_at"), at.id, at.table_schema, at.table_name)
     )
 
 

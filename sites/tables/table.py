@@ -166,6 +166,11 @@ class Column:
         )
 
     @property
+    def refuses_by_domain(self) -> bool:
+        """Whether a domain checks its values, or refuses NULL."""
+        return self.checked or (self.type != self.recorded and not self.takes_null)
+
+    @property
     def exact(self) -> bool:
         """Whether equal values of this type are always identical."""
         return self.collation is None and self.type.partition("(")[0] in _EXACT

@@ -184,8 +184,7 @@ def refuse_unfit(one: Snapshot, definition: Definition, wanted: Asked) -> None:
         column = definition.table.column(name)
         if definition.is_generated(column):
             raise refused(one, f"the site would have to compute column {name}")
-        is_domain = column.type != column.recorded
-        if column.checked or (is_domain and not column.takes_null):
+        if column.refuses_by_domain:
             raise refused(one, f"the domain of column {name} checks its values")
 
 
