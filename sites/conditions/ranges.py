@@ -45,6 +45,13 @@ _METHOD = Table("pg_am", _pg, Column("oid", OID), Column("amname", Text))
 _PARTS_SINCE = planned_once(sa.text(load("parts_since")))
 
 
+def ctid(source: sa.FromClause) -> ColumnElement[Any]:
+    """The places of the rows of a table, by page and number."""
+    column = sa.column("ctid", NativeType("tid"))
+    column.table = source
+    return column
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
     """A range of pages of one table, or of one partition."""
@@ -60,11 +67,10 @@ class Range:
         """The condition that a row of `source`, which is `table`, is in the range."""
         if self.first is None:
             return sa.true()
-        ctid: ColumnElement[Any] = sa.column("ctid", NativeType("tid"))
-        ctid.table = source  # type: ignore[attr-defined]
-        bounds = [ctid >= _tid(self.first)]
+        place = ctid(source)
+        bounds = [place >= _tid(self.first)]
         if self.end is not None:
-            bounds.append(ctid < _tid(self.end))
+            bounds.append(place < _tid(self.end))
         return sa.and_(*bounds)
 
     def restrict(self, query: sa.Select[Any], source: sa.FromClause) -> sa.Select[Any]:

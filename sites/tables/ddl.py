@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from psycopg import sql
 from psycopg.errors import DependentObjectsStillExist
@@ -131,12 +132,16 @@ def defaults(connection: Connection, table: Table) -> dict[str, str]:
 
 
 def create_temporary(
-    connection: Connection, name: str, columns: Sequence[NewColumn]
+    connection: Connection,
+    name: str,
+    columns: Sequence[NewColumn],
+    *,
+    at_commit: Literal["DROP", "DELETE ROWS"] = "DROP",
 ) -> None:
-    """Create a temporary table that is dropped at commit."""
+    """Create a temporary table that is dropped, or emptied, at each commit."""
     raw(connection).execute(
-        sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT DROP").format(
-            sql.Identifier(name), _columns(columns)
+        sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT {}").format(
+            sql.Identifier(name), _columns(columns), sql.SQL(at_commit)
         )
     )
 

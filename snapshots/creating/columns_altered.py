@@ -69,13 +69,19 @@ def add_unseen(connection: Connection, plan: Plan) -> None:
 
 
 def remove_unseen(connection: Connection, plan: Plan) -> None:
-    """Drop new columns that nobody has seen."""
-    base = describe(connection, plan.before.base)
+    """Drop new columns that nobody has seen, and forget the numbers they were to draw.
+
+    Where there are none, a commit may have shown them whose answer was lost.
+    """
+    one = plan.before
+    base = describe(connection, one.base)
     found = [name for name in base.names if name.startswith(_UNSEEN)]
-    if found:
-        table_columns.drop(connection, base.qualified, found)
-    for name in plan.definition.numbers.keys() & {*plan.filled}:
-        numbered_columns.remove(connection, plan.before.key, name)
+    if not found:
+        return
+    table_columns.drop(connection, base.qualified, found)
+    for drawing in numbered_columns.all_of(connection, snapshot=one.key):
+        if drawing.column_name not in one.columns:
+            numbered_columns.remove(connection, one.key, drawing.column_name)
 
 
 def alter_tables(

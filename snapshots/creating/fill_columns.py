@@ -18,7 +18,6 @@ import sqlalchemy as sa
 from psycopg import errors as pg
 from psycopg import sql
 from sqlalchemy import ColumnElement, Connection, Select, func, select
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sites import faults
@@ -28,7 +27,8 @@ from sites.errors import SiteUnreachable
 from sites.progress import Progress
 from sites.sessions import identity
 from sites.sessions.site import Site
-from sites.tables import locks
+from sites.tables import ddl, locks
+from sites.tables.ddl import NewColumn
 from sites.tables.table import Table, describe
 from sites.transfer.transport import copy, raw
 from sites.transfer.types import NativeType
@@ -37,14 +37,12 @@ from snapshots.creating import columns_altered
 from snapshots.creating.columns_plan import Plan
 from snapshots.definitions.snapshot import Snapshot, key_types
 from snapshots.differences import images
+from snapshots.merging import merge
 from snapshots.merging.held_back import LOCKED
 from snapshots.merging.held_keys import BETWEEN, HELD
 
 #: How long users may have to wait behind us while we wait for a lock.
 LOCK_TIMEOUT = "50ms"
-
-#: How long we wait for a row that a user has changed: far below deadlock_timeout.
-ROW_TIMEOUT = "20ms"
 
 #: How many pages of the master table are read at a time: 512 kB, which is some
 #: thousand rows, and some ten milliseconds that another session may have to wait.
@@ -152,11 +150,11 @@ def _fill(site: Site, plan: Plan, progress: Progress | None) -> int:
 def _settings(filling: _Filling, master: str) -> Select[Any]:
     """Settings of each transaction at the site.
 
-    It gives way as a merge does, and its changes are not queued. A crash loses nothing
-    that the end of the whole has noted, which waits for the disk.
+    It gives way to users as a merge does, and its changes are not queued. A crash loses
+    nothing that the end of the whole has noted, which waits for the disk.
     """
     return select(
-        func.set_config("lock_timeout", ROW_TIMEOUT, True),
+        func.set_config("lock_timeout", merge.LOCK_TIMEOUT, True),
         func.set_config("snaptide.origin", master, True),
         func.set_config("snaptide.writing", str(filling.base.oid), True),
         func.set_config("synchronous_commit", "off", True),
@@ -188,16 +186,10 @@ def _prepared(here: Connection, plan: Plan) -> _Filling:
         sa.column("place", NativeType("tid")),
         schema="pg_temp",
     )
-    parts = [
-        sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(_name(column)))
-        for column in stage.c
-    ]
-    name = sql.Identifier("pg_temp", _STAGE)
-    made = sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT DELETE ROWS").format(
-        sql.Identifier(_STAGE), sql.SQL(", ").join(parts)
-    )
-    raw(here).execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
-    raw(here).execute(made)
+    before = sql.Identifier("pg_temp", _STAGE)
+    raw(here).execute(sql.SQL("DROP TABLE IF EXISTS {}").format(before))
+    made = [NewColumn(name=c.name, type=c.type.compile()) for c in stage.c]
+    ddl.create_temporary(here, _STAGE, made, at_commit="DELETE ROWS")
     here.commit()
     return _Filling(
         snapshot=one,
@@ -213,10 +205,6 @@ def _prepared(here: Connection, plan: Plan) -> _Filling:
         },
         unseen=unseen,
     )
-
-
-def _name(column: sa.ColumnClause[Any]) -> str:
-    return column.type.compile(dialect=postgresql.dialect())  # type: ignore[no-untyped-call]
 
 
 def _parts(there: Connection, master: Table) -> list[Range]:
@@ -260,8 +248,8 @@ def _write(here: Connection, filling: _Filling) -> int:
 def _write_free(here: Connection, filling: _Filling) -> int:
     """Lock the rows before, and leave those that others have to the next refresh."""
     one, stage = filling.snapshot, filling.stage
-    base, place = filling.base.sql(), sa.column("ctid", NativeType("tid"))
-    place.table = base
+    base = filling.base.sql()
+    place = ranges.ctid(base)
     keys = [base.c[name] for name in one.identity_columns]
     found = base.join(stage, filling.same_row(keys))
     staged = [stage.c[name] for name in one.key_names]
