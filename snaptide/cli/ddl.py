@@ -13,6 +13,16 @@ from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
+SqlFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--file",
+        exists=True,
+        dir_okay=False,
+        help="Read the statements from this file.",
+    ),
+]
+
 
 def ddl(
     program: Program,
@@ -21,12 +31,7 @@ def ddl(
         str | None,
         typer.Argument(metavar="[SQL]", help="The statements that the master runs."),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, help="Read the statements from this file."
-        ),
-    ] = None,
+    file: SqlFile = None,
 ) -> None:
     """Change columns of master tables, and have sites follow; or list what they follow.
 

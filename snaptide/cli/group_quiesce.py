@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import getpass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import groups
 from snaptide.cli.arguments import SiteArgument
-from snaptide.cli.ddl import one_of
+from snaptide.cli.ddl import SqlFile, one_of
 from snaptide.cli.failures import end_if
 from snaptide.cli.group import GroupName, app, show_changed
 from snaptide.cli.output import show
@@ -55,12 +54,7 @@ def execute_ddl(
         str | None,
         typer.Argument(metavar="[SQL]", help="The statements that all masters run."),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, help="Read the statements from this file."
-        ),
-    ] = None,
+    file: SqlFile = None,
     and_sites: Annotated[
         bool,
         typer.Option(

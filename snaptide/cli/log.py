@@ -24,18 +24,16 @@ from snaptide.errors import BadArgument, NotRegistered
 
 app = Verbs()
 
-TableName = Annotated[
-    str, typer.Argument(metavar="TABLE", help="table or schema.table")
-]
+_TABLE = typer.Argument(metavar="TABLE", help="table or schema.table")
+TableName = Annotated[str, _TABLE]
+MaybeTable = Annotated[str | None, _TABLE]
 
 
 @app.command()
 def create(
     program: Program,
     site: SiteArgument,
-    name: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="table or schema.table")
-    ] = None,
+    name: MaybeTable = None,
     all_tables: Annotated[
         bool, typer.Option("--all", help="All tables of a schema that have no log.")
     ] = False,
@@ -119,9 +117,7 @@ def drop(
 def repair(
     program: Program,
     site: SiteArgument,
-    name: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="table or schema.table")
-    ] = None,
+    name: MaybeTable = None,
     printing: Annotated[
         bool,
         typer.Option(
