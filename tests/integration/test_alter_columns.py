@@ -20,6 +20,8 @@ from snapshots.definitions.errors import (
     UnknownColumn,
 )
 from snapshots.errors import ColumnGone
+from tests import airport
+from tests.airport import SWAP
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -29,10 +31,6 @@ from tests.stories import assert_equal_to_master, refresh, settle, user
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-ORDERS = (
-    "CREATE TABLE public.orders (id int PRIMARY KEY, airport text NOT NULL,"
-    " first text, last text, qty int DEFAULT 1)"
-)
 RIGHTS = (
     "SELECT grantee::regrole::text, privilege_type, is_grantable"
     " FROM pg_class c, aclexplode(c.relacl)"
@@ -43,11 +41,6 @@ EARLY = (
     " FROM pg_class c, aclexplode(c.relacl)"
     " WHERE c.oid = 'public.early'::regclass AND grantee <> c.relowner"
 )
-SWAP = (
-    "ALTER TABLE public.orders RENAME first TO between",
-    "ALTER TABLE public.orders RENAME last TO first",
-    "ALTER TABLE public.orders RENAME between TO last",
-)
 COLUMNS = (
     "SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute"
     " WHERE attrelid = 'public.orders'::regclass AND attnum > 0"
@@ -57,19 +50,8 @@ COLUMNS = (
 @prepared_once("hq", "jfk")
 def sites(sites: Directory) -> None:
     """An updatable snapshot with all that users hang on it, and one to read."""
-    hq, jfk = sites["hq"], sites["jfk"]
-    run(
-        hq,
-        ORDERS,
-        "INSERT INTO public.orders SELECT n, CASE n % 3 WHEN 0 THEN 'LAX' ELSE 'JFK'"
-        " END, 'f' || n, 'l' || n, n FROM generate_series(1, 9) n",
-    )
-    log(hq, "orders")
-    made: dict[str, Any] = {"master": "hq", "group": "airport"}
-    where = "airport = 'JFK'"
-    snapshots.create(jfk, "orders", where=where, updatable=True, **made)
-    snapshots.create(jfk, "seen", table="orders", **made)
-    snapshots.refresh(jfk, "airport")
+    jfk = sites["jfk"]
+    airport.found(sites["hq"], jfk)
     run(
         jfk,
         "CREATE VIEW public.firsts AS SELECT id, first FROM public.orders",

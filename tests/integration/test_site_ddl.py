@@ -14,6 +14,8 @@ from masters.log import site_ddl
 from sites import Directory, Site
 from sites.names import QualifiedName
 from snapshots.definitions.errors import CallsUseColumn, ColumnsRefused
+from tests import airport
+from tests.airport import ORDERS, SWAP
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -23,37 +25,16 @@ from tests.stories import assert_equal_to_master, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-ORDERS = (
-    "CREATE TABLE public.orders (id int PRIMARY KEY, airport text NOT NULL,"
-    " first text, last text, qty int DEFAULT 1)"
-)
 COLUMNS = (
     "SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute"
     " WHERE attrelid = 'public.{}'::regclass AND attnum > 0 AND NOT attisdropped"
-)
-SWAP = (
-    "ALTER TABLE orders RENAME first TO between;"
-    "ALTER TABLE orders RENAME last TO first;"
-    "ALTER TABLE orders RENAME between TO last"
 )
 
 
 @prepared_once("hq", "jfk")
 def sites(sites: Directory) -> None:
     """An updatable snapshot of some rows, and one to read of all."""
-    hq, jfk = sites["hq"], sites["jfk"]
-    run(
-        hq,
-        ORDERS,
-        "INSERT INTO public.orders SELECT n, CASE n % 3 WHEN 0 THEN 'LAX' ELSE 'JFK'"
-        " END, 'f' || n, 'l' || n, n FROM generate_series(1, 9) n",
-    )
-    log(hq, "orders")
-    made: dict[str, Any] = {"master": "hq", "group": "airport"}
-    where = "airport = 'JFK'"
-    snapshots.create(jfk, "orders", where=where, updatable=True, **made)
-    snapshots.create(jfk, "seen", table="orders", **made)
-    snapshots.refresh(jfk, "airport")
+    airport.found(sites["hq"], sites["jfk"])
 
 
 @prepared_once("hq", "lax", "jfk")
@@ -122,7 +103,7 @@ def test_a_column_that_is_dropped_and_one_that_takes_its_name(
 
 def test_columns_that_exchange_names(hq: Site, jfk: Site) -> None:
     run(jfk, "UPDATE public.orders SET first = 'mine' WHERE id = 1")
-    masters.execute_ddl(hq, SWAP)
+    masters.execute_ddl(hq, "; ".join(SWAP))
     settle(jfk)
     assert run(hq, "SELECT first, last FROM public.orders WHERE id = 1") == [
         ("l1", "mine")
