@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Unpack
 
@@ -143,10 +144,7 @@ def _refresh(
         behind=tuple(
             LeftBehind(
                 name=one.key,
-                code=why.code,
-                why=why.why,
-                hint=why.hint,
-                depends_on=why.depends_on,
+                **asdict(why),
                 position=done.group.shown_by(one) if one.loaded else None,
             )
             for one, why in done.left
