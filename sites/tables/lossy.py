@@ -22,6 +22,11 @@ _TEXTS = {"text", "character varying"}
 _PADDED = "bpchar"
 #: These types refuse a longer value, and never round.
 _REFUSING = {"character varying", "character", "bit", "bit varying"}
+_TIMES = {
+    f"{kind} {zone} time zone"
+    for kind in ("time", "timestamp")
+    for zone in ("with", "without")
+}
 #: Values of these types can be equal although they are printed in different ways.
 _COMPARED = (
     _INTEGERS
@@ -32,11 +37,7 @@ _COMPARED = (
         "double precision",
         "date",
         "interval",
-        *(
-            f"{kind} {zone} time zone"
-            for kind in ("time", "timestamp")
-            for zone in ("with", "without")
-        ),
+        *_TIMES,
     }
 )
 
@@ -45,11 +46,7 @@ _LENGTHENED = {
     "character varying",
     "bit varying",
     "numeric",
-    *(
-        f"{kind} {zone} time zone"
-        for kind in ("time", "timestamp")
-        for zone in ("with", "without")
-    ),
+    *_TIMES,
 }
 
 #: Types that read the text of a value of another, and keep more of it.
