@@ -48,6 +48,12 @@ def app_of(broker: str, write_settings: WriteSettings) -> Callable[[Directory], 
     return lambda sites: celery_app(Settings.load(write_settings(sites, broker, LONG)))
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No push is left to a task because the machine is slow."""
+    monkeypatch.setattr(small_pushes, "PATIENCE", 600)
+
+
 @contextmanager
 def listening(app: Celery, *sites: Site) -> Iterator[None]:
     """Listen to sites as a worker does, once each of them is connected."""
@@ -82,6 +88,7 @@ def tasks(redis: Redis, site: str) -> list[dict[str, Any]]:
     return [one for one in headers if one["task"] == PUSH]
 
 
+@pytest.mark.usefixtures("patient")
 def test_commits_are_pushed_without_a_task(
     sites: Directory, app_of: Callable[[Directory], Celery], redis: Redis
 ) -> None:
@@ -164,6 +171,7 @@ def test_a_master_that_is_away_is_left_to_a_task_that_tries_again(
     assert line.retry_at is not None
 
 
+@pytest.mark.usefixtures("patient")
 def test_it_looks_again_when_another_push_was_at_work(
     sites: Directory, app_of: Callable[[Directory], Celery]
 ) -> None:
@@ -179,6 +187,7 @@ def test_it_looks_again_when_another_push_was_at_work(
         eventually(lambda: ids(sites["hq"]) == [1])
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_line_that_is_cut_is_opened_again(
     sites: Directory, app_of: Callable[[Directory], Celery]
 ) -> None:
@@ -193,6 +202,7 @@ def test_a_line_that_is_cut_is_opened_again(
         eventually(lambda: ids(sites["hq"]) == [1, 2])
 
 
+@pytest.mark.usefixtures("patient")
 def test_two_that_listen_to_one_site_push_each_change_once(
     sites: Directory, app_of: Callable[[Directory], Celery], redis: Redis
 ) -> None:
@@ -212,6 +222,7 @@ def test_two_that_listen_to_one_site_push_each_change_once(
     eventually(lambda: scalar(sites["jfk"], delivered) == 20)
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_error_of_a_schedule_is_over_when_a_push_goes_well(
     sites: Directory, app_of: Callable[[Directory], Celery]
 ) -> None:
@@ -250,6 +261,7 @@ def _master(number: int) -> str:
     return "hq" if number % 2 else "slow"
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_has_stopped_leaves_no_thread_and_no_session(
     sites: Directory, app_of: Callable[[Directory], Celery]
 ) -> None:
@@ -262,6 +274,7 @@ def test_what_has_stopped_leaves_no_thread_and_no_session(
     eventually(lambda: not run(sites["jfk"], _SESSION))
 
 
+@pytest.mark.usefixtures("patient")
 def test_it_comes_back_to_a_site_that_was_away(
     sites: Directory,
     app_of: Callable[[Directory], Celery],
