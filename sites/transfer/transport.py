@@ -200,9 +200,11 @@ def copy_csv(
     target: Connection,
     table: TableClause,
     columns: Sequence[str],
-    pieces: Iterable[bytes],
+    pieces: Iterable[bytes | bytearray],
 ) -> int:
-    """Copy rows into a table, in the form that `sites.transfer.arrow.csv` makes.
+    """Copy rows into a table, in the form that `copy_out_csv` reads them in.
+
+    `sites.transfer.arrow.csv` makes it, too.
 
     Returns:
         How many rows were written.

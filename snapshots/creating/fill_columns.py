@@ -9,6 +9,7 @@ so the next refresh reads it again in any case.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +31,7 @@ from sites.sessions.site import Site
 from sites.tables import ddl, locks
 from sites.tables.ddl import NewColumn
 from sites.tables.table import Table, describe
-from sites.transfer.transport import copy, raw
+from sites.transfer.transport import copy_csv, copy_out_csv, raw
 from sites.transfer.types import NativeType
 from sites.writing.triggered import users_search_path
 from snapshots.creating import columns_altered
@@ -44,9 +45,9 @@ from snapshots.merging.held_keys import BETWEEN, HELD
 #: How long users may have to wait behind us while we wait for a lock.
 LOCK_TIMEOUT = "50ms"
 
-#: How many pages of the master table are read at a time: 512 kB, which is some
-#: thousand rows, and some ten milliseconds that another session may have to wait.
-PAGES = 64
+#: How many pages of the master table are read at a time: 1 MB, which is some ten
+#: thousand rows, and some twenty milliseconds that another session may have to wait.
+PAGES = 128
 
 _STAGE = "snaptide_fill"
 
@@ -128,23 +129,43 @@ def _filled(site: Site, plan: Plan, progress: Progress | None) -> int | None:
 
 
 def _fill(site: Site, plan: Plan, progress: Progress | None) -> int:
-    with site.session() as here, plan.master.session() as there:
+    with (
+        site.session() as here,
+        plan.master.session() as there,
+        ThreadPoolExecutor(max_workers=1) as beside,
+    ):
         identity.confirm(there, plan.master.name)
         filling = _prepared(here, plan)
         parts = _parts(there, filling.master)
         there.commit()
+        read = partial(_read, there, filling)
         written = 0
-        for done, part in enumerate(parts, 1):
+        for done, rows in enumerate(_ahead(beside, read, parts), 1):
             with here.begin():
                 here.execute(_settings(filling, plan.master.name))
-                values = _values(filling, part)
-                if copy(there, values, here, filling.stage, filling.columns):
+                if copy_csv(here, filling.stage, filling.columns, [rows]):
                     written += _write(here, filling)
-            there.commit()
             faults.point("snapshot_alter.filling")
             if progress is not None:
                 progress(done * PAGES, len(parts) * PAGES, "pages")
     return written
+
+
+def _ahead(
+    beside: ThreadPoolExecutor, read: Callable[[Range], bytearray], parts: list[Range]
+) -> Iterator[bytearray]:
+    """Read each part of the master while the part before it is written at the site."""
+    coming = beside.submit(read, parts[0])
+    for part in parts[1:]:
+        rows, coming = coming.result(), beside.submit(read, part)
+        yield rows
+    yield coming.result()
+
+
+def _read(there: Connection, filling: _Filling, part: Range) -> bytearray:
+    rows = copy_out_csv(there, _values(filling, part))
+    there.commit()
+    return rows
 
 
 def _settings(filling: _Filling, master: str) -> Select[Any]:
