@@ -236,6 +236,24 @@ def test_a_column_comes_beside_users_who_write_all_the_time(
     assert parked(hq) == []
 
 
+def test_values_come_as_they_are(hq: Site, jfk: Site) -> None:
+    """They travel as CSV, which has characters of its own."""
+    values = ["", "\\.", 'a\n\\.\nb,"c"', "\\N", "NULL", " "]
+    run(hq, "ALTER TABLE public.orders ADD gate text")
+    with application(hq) as session:
+        for number, value in enumerate(values, 1):
+            session.execute("DELETE FROM public.orders WHERE id = %s", [number])
+            session.execute(
+                "INSERT INTO public.orders (id, airport, gate) VALUES (%s, 'JFK', %s)",
+                [number, value],
+            )
+        session.commit()
+    refresh(jfk, "airport")
+    assert snapshots.alter_columns(jfk, "orders", add=["gate"]).filled == len(values)
+    found = "SELECT gate FROM public.orders WHERE id <= 6 ORDER BY id"
+    assert run(jfk, found) == [(value,) for value in values]
+
+
 def test_filling_that_is_broken_off(hq: Site, jfk: Site) -> None:
     run(hq, "ALTER TABLE public.orders ADD gate text")
     run(hq, "UPDATE public.orders SET gate = 'g' || id")
