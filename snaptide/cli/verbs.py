@@ -23,13 +23,21 @@ class Verbs(typer.Typer):
         self, name: str | None = None, *, report: bool = True, **options: Any
     ) -> Callable[[Command], Command]:
         """As Typer's; `report` is that of `prepared`."""
-        register = super().command(name, **options)
 
         def registered(command: Command) -> Command:
+            register = super(Verbs, self).command(
+                name, help=_flowing(command), **options
+            )
             register(prepared(command, report=report))
             return command
 
         return registered
+
+
+def _flowing(command: Callable[..., None]) -> str:
+    """What a command's docstring says, with lines as long as the terminal wants."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(" ".join(one.split("\n")) for one in paragraphs)
 
 
 def prepared(

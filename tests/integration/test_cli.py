@@ -191,6 +191,14 @@ def test_every_command_has_help_with_an_example() -> None:
         assert f"Example: snaptide {' '.join(path)}" in result.output, path
 
 
+def test_help_has_lines_as_long_as_the_terminal() -> None:
+    wide = {"COLUMNS": "200"}
+    result = CliRunner().invoke(app, ["refresh", "--help"], env=wide)
+    assert "because it has Spark ready; Ctrl-C then ends only the waiting." in (
+        result.output
+    )
+
+
 def test_help_and_version() -> None:
     assert "Exit status: 0" in CliRunner().invoke(app, ["--help"]).output
     assert CliRunner().invoke(app, ["--version"]).output.startswith("snaptide ")
