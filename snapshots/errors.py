@@ -128,9 +128,10 @@ class ColumnGone(RefreshError):
 
     code = "SNP-214"
     hint = (
-        "If the master has renamed or dropped it, run: snaptide snapshot alter SITE "
-        "NAME --rename OLD=NEW, or --drop-column NAME. Otherwise rename it back, or "
-        "drop the snapshot and create it again."
+        "If snaptide ddl changed it, refresh the group: the snapshot follows. If the "
+        "master has renamed or dropped it otherwise, run: snaptide snapshot alter SITE "
+        "NAME --rename OLD=NEW, or --drop-column NAME. Or rename it back, or drop the "
+        "snapshot and create it again."
     )
 
 

@@ -1,8 +1,9 @@
-"""When each snapshot was last checked against its master, and what that found."""
+"""When snapshots were last checked against their masters, and what that found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection
 
@@ -10,36 +11,51 @@ from sites.words import counted, does
 from snapshots.check import saved
 from snapshots.definitions import snapshot
 from snaptide.doctor.finding import Finding, error, info
+from snaptide.units import duration
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
-    """A finding about each snapshot, which may be information."""
+    """What the last saved checks found, which may be information.
+
+    Snapshots that were never checked are one finding, and so are those that the same
+    check found to be equal.
+    """
     last = saved.last_of_each(connection)
-    for one in snapshot.all_of(connection):
-        if not one.loaded:
-            continue
-        found = last.get(one.key)
-        if found is None:
-            yield info(
-                site,
-                one.key,
-                "No check of all its rows and columns has been saved.",
-                f"snaptide check {site} {one.key} --save",
-            )
-        else:
-            yield _checked(site, one.key, found)
+    loaded = [one.key for one in snapshot.all_of(connection) if one.loaded]
+    never = [key for key in loaded if key not in last]
+    if never:
+        which = [] if never == loaded else never
+        yield info(
+            site,
+            _named(never),
+            "No check of all rows and columns has been saved.",
+            " ".join(["snaptide check", site, *which, "--save"]),
+        )
+    equal = defaultdict[int, list[str]](list)
+    for key in loaded:
+        if key in last and last[key].unexplained:
+            yield _differing(site, key, last[key])
+        elif key in last:
+            equal[last[key].run].append(key)
+    for keys in equal.values():
+        what = f"{_ran(last[keys[0]])} and found no difference without a reason."
+        yield info(site, _named(keys), what, "")
 
 
-def _checked(site: str, key: str, found: saved.LastCheck) -> Finding:
-    hours = found.age.total_seconds() / 3600
-    ago = f"{hours / 24:,.0f} days" if hours >= 48 else f"{hours:,.1f} hours"
-    last = f"The last saved check, {found.run}, was {ago} ago"
-    if not found.unexplained:
-        return info(site, key, f"{last} and found no difference without a reason.", "")
+def _named(keys: Sequence[str]) -> str:
+    return keys[0] if len(keys) == 1 else counted(len(keys), "snapshot")
+
+
+def _differing(site: str, key: str, found: saved.LastCheck) -> Finding:
     return error(
         site,
         key,
-        f"{last} and found {counted(found.unexplained, 'row')} that "
+        f"{_ran(found)} and found {counted(found.unexplained, 'row')} that "
         f"{does(found.unexplained, 'differ')} without a reason.",
         f"snaptide check show {site} {found.run}",
     )
+
+
+def _ran(found: saved.LastCheck) -> str:
+    ago = duration(found.age.total_seconds())
+    return f"The last saved check, {found.run}, was {ago} ago"

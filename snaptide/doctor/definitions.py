@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, text
 
+from masters.log import site_ddl
 from sites import Site
 from sites.conditions.ranges import leaves
 from sites.conditions.subqueries import Subquery
@@ -19,7 +20,7 @@ from snapshots.definitions.rewrites import refuse_generated_otherwise, why_rewri
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import ColumnChanged
 from snaptide.asking import asking
-from snaptide.doctor.finding import Finding, error, warning
+from snaptide.doctor.finding import Finding, error, info, warning
 
 
 def check(connection: Connection, site: Site) -> Iterator[Finding]:
@@ -43,6 +44,15 @@ def check(connection: Connection, site: Site) -> Iterator[Finding]:
 def _of_snapshot(
     connection: Connection, home: Connection, site: str, one: Snapshot
 ) -> Iterator[Finding]:
+    if {*site_ddl.known(home, one.master)} - {*one.ddl_followed}:
+        yield info(
+            site,
+            one.key,
+            f"snaptide ddl has changed columns of {one.master}: the next refresh has "
+            "the snapshot follow.",
+            f"snaptide refresh {site} {one.refresh_group}",
+        )
+        return
     table = describe(home, one.master)
     base = describe(connection, one.base)
     here = type_definitions(connection, base, one.columns)

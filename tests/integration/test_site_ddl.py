@@ -408,6 +408,9 @@ def test_the_command(snaptide: Snaptide, hq: Site, jfk: Site) -> None:
     assert past["tables"] == ["orders"]
     assert past["sites"] == ["jfk"]
     assert "ADD state text" in snaptide.said("ddl", "hq")
+    follows = "the next refresh has the snapshot follow"
+    assert follows in snaptide("doctor", "jfk").stdout
     settle(jfk)
+    assert follows not in snaptide("doctor", "jfk").stdout
     assert snaptide.report("ddl", "hq")[0]["sites"] == []
     assert columns(jfk) == "id,airport,first,last,qty,state"
