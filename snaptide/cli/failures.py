@@ -81,8 +81,9 @@ def tell(error: SnaptideError, *, as_json: bool) -> None:
         return
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(Text.assemble((error.code, "bold red"), "  ", error.message))
-    if error.__cause__ is not None:
-        console.print(Text(f"  why: {first_line(error.__cause__)}"))
+    why = first_line(error.__cause__) if error.__cause__ is not None else ""
+    if why not in error.message:
+        console.print(Text(f"  why: {why}"))
     if error.hint:
         console.print(Text.assemble(("  hint: ", "green"), error.hint))
 
