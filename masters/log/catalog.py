@@ -92,7 +92,9 @@ def logs_since(
     return {QualifiedName(row.table_schema, row.table_name): row for row in rows}
 
 
-def any_too_young(logs: Mapping[QualifiedName, str], since: str) -> ColumnElement[bool]:
+def any_too_young(
+    logs: Mapping[QualifiedName, str], since: ColumnElement[str]
+) -> ColumnElement[bool]:
     """Whether one of these logs is gone, or lacks changes that a position has not seen.
 
     Parameters:
@@ -100,9 +102,7 @@ def any_too_young(logs: Mapping[QualifiedName, str], since: str) -> ColumnElemen
     """
     at = sa.tuple_(_log.table_schema, _log.table_name, _log.log_table)
     wanted = [(table.schema, table.name, log) for table, log in logs.items()]
-    whole = select(func.count()).where(
-        at.in_(wanted), _reaches(sa.literal(since)), _whole()
-    )
+    whole = select(func.count()).where(at.in_(wanted), _reaches(since), _whole())
     return whole.scalar_subquery() != len(logs)
 
 

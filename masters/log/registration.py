@@ -126,22 +126,21 @@ def known(found: Sequence[Mapping[str, Any]] | None) -> dict[str, set[str]]:
     return {row["snapshot"]: {*row["parents"]} for row in found or ()}
 
 
-def silent(
-    site_id: uuid.UUID, snapshots: Sequence[str], since: timedelta
-) -> ColumnElement[bool]:
-    """Whether the master has not heard of one of these snapshots for this long."""
+def silent(since: timedelta) -> ColumnElement[bool]:
+    """Whether the master has not heard of a snapshot for this long.
+
+    It is one of `its_snapshots` of the site `its_id`.
+    """
     return sa.exists().where(
-        _at.site_id == site_id,
-        _at.snapshot.in_(snapshots),
-        sa.or_(_at.refreshed_at.is_(None), _at.refreshed_at < func.now() - since),
+        *_ITS, sa.or_(_at.refreshed_at.is_(None), _at.refreshed_at < func.now() - since)
     )
 
 
-_REGISTERED = select(_at.snapshot, _at.parents).where(
+_ITS = (
     _at.site_id == sa.bindparam("its_id", type_=_at.site_id.type),
     _at.snapshot == sa.any_(sa.bindparam("its_snapshots", type_=ARRAY(Text))),
-    _at.position.is_not(None),
 )
+_REGISTERED = select(_at.snapshot, _at.parents).where(*_ITS, _at.position.is_not(None))
 _KNOWN = planned_once(_REGISTERED)
 
 #: The same of the site `its_id` and `its_snapshots`, for statements that read more.

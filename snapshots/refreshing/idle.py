@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
+from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, cast, func, literal, select
@@ -17,6 +19,7 @@ from deferred.batches import marker
 from deferred.batches.marker import Marker
 from deferred.queues import refresh_coverage
 from masters import group_schema
+from masters.group_schema import SchemaVersion
 from masters.log import catalog as log_catalog
 from masters.log import registration
 from sites.capture import position
@@ -128,14 +131,45 @@ def _if_nothing_came(
     DDL changed the tables or replaced a function that a condition calls.
     """
     since = str(task.group.position)
-    old, now = cast(literal(since), PgSnapshot()), func.pg_current_snapshot()
+    versions = tuple((m.master, m.seen) for m in task.members)
+    wanted = {
+        "its_id": task.who.site_id,
+        "its_snapshots": [m.key for m in task.members],
+        "its_position": since,
+        **functions.asked(task.members),
+    }
+    question = _question(tuple(logs.items()), versions)
+    here, at, something, called = master.execute(question, wanted).one()
+    if something or any(
+        functions.are_replaced(one, functions.of(one, called)) for one in task.members
+    ):
+        return None
+    return str(here), marker.seen(at)
+
+
+@lru_cache(maxsize=128)
+def _question(
+    logs: tuple[tuple[QualifiedName, str], ...],
+    versions: tuple[tuple[QualifiedName, SchemaVersion | None], ...],
+) -> sa.Select[*tuple[Any, ...]]:
+    """Asks a master for its position, and whether anything speaks against it.
+
+    Building it takes longer than running it. Its parameters are `its_id`,
+    `its_position` and `its_snapshots`, and those of `functions.asked`.
+
+    Parameters:
+        logs: by table.
+        versions: the shapes of the tables at the last refresh.
+    """
+    since = sa.bindparam("its_position", type_=sa.Text)
+    old, now = cast(since, PgSnapshot()), func.pg_current_snapshot()
     reasons: list[sa.ColumnElement[bool]] = [
-        log_catalog.any_too_young(logs, since),
+        log_catalog.any_too_young(dict(logs), since),
         func.pg_snapshot_xmax(now) < func.pg_snapshot_xmax(old),
-        registration.silent(task.who.site_id, [m.key for m in task.members], SILENCE),
-        group_schema.other_than({m.master: m.seen for m in task.members}),
+        registration.silent(SILENCE),
+        group_schema.other_than(dict(versions)),
     ]
-    for name in logs.values():
+    for _, name in logs:
         log = log_catalog.rows_of(name)
         kept = sa.and_(
             log.c.xid >= func.pg_snapshot_xmin(old),
@@ -145,16 +179,9 @@ def _if_nothing_came(
             select(log.c.xid).where(found).exists()
             for found in (position.since(log.c.xid, since), kept)
         ]
-    found = select(
+    return select(
         cast(now, sa.Text), marker.SEEN, sa.or_(*reasons), functions.DEFINITIONS
     )
-    wanted = {"its_id": task.who.site_id, **functions.asked(task.members)}
-    here, at, something, called = master.execute(found, wanted).one()
-    if something or any(
-        functions.are_replaced(one, functions.of(one, called)) for one in task.members
-    ):
-        return None
-    return str(here), marker.seen(at)
 
 
 def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
