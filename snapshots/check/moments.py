@@ -20,7 +20,7 @@ from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences import moments, moved, window
 from snapshots.differences.window import COMPLETE, Window
 from snapshots.errors import PositionMoved
-from snapshots.refreshing import enrolment
+from snapshots.refreshing import task
 from snapshots.side import Side, Sides
 
 
@@ -67,7 +67,7 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
             group,
             members,
             {},
-            enrolment.registered(master, who.site_id, members),
+            task.registered(master, who.site_id, members),
         )
         sides = Sides(
             master=Side(site=master_site, at=master), site=Side(site=site, at=here)

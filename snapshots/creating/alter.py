@@ -185,7 +185,7 @@ def replace_conditions(
     connection: Connection, master: Site, altered: Sequence[Snapshot]
 ) -> None:
     """Write the conditions down, and replace what depends on them."""
-    # The master registers other parents at the next refresh (`enrolment`).
+    # The master registers other parents at the next refresh.
     for one in altered:
         values = {"condition": one.condition, **rewrites.COMPARED}
         connection.execute(change(one).values(values))

@@ -35,8 +35,8 @@ from snapshots.errors import (
     MasterBehind,
     RowsHidden,
 )
-from snapshots.refreshing import conditions, refresh_once
-from snapshots.refreshing.task import Task
+from snapshots.refreshing import refresh_once
+from snapshots.refreshing.task import Task, explained
 from snapshots.reports import SnapshotReport
 
 #: Failures that belong to the snapshot or table that they name. Others are about the
@@ -84,7 +84,7 @@ def refresh_possible(
     while True:
         task = _without(read(), left)
         try:
-            with conditions.explained(task):
+            with explained(task):
                 return task, *refresh_once.refresh_once(task, progress)
         except DdlWaits:
             error = _refusal(follow, task, None)

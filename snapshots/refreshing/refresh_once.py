@@ -39,9 +39,9 @@ from snapshots.differences.window import FAST, LOAD, Member, Window
 from snapshots.errors import PositionMoved
 from snapshots.keys import Keys
 from snapshots.merging.merge import Merged
-from snapshots.refreshing import enrolment, extra_keys, first_load, former, idle
+from snapshots.refreshing import extra_keys, first_load, former, idle
 from snapshots.refreshing.commit import commit
-from snapshots.refreshing.task import Task
+from snapshots.refreshing.task import Task, kept, register_new
 from snapshots.reports import SnapshotReport
 from snapshots.side import Side, Sides
 from snapshots.steps import COMPARE, MERGE, START, WINDOW
@@ -79,8 +79,8 @@ def refresh_once(
             contact.keep_supplied(site, master, pair)
         if follow_ddl.waiting(site_ddl.of(row.site_ddl), task.members):
             raise DdlWaits
-        registered = enrolment.kept(registration.known(row.registered), task.members)
-        enrolment.register_new(master, task, registered)
+        registered = kept(registration.known(row.registered), task.members)
+        register_new(master, task, registered)
         faults.point("refresh.after_register")
         logs = log_catalog.names(row.logs)
         moments.hold_master(master, task.members, "refresh", logs.values())

@@ -1,28 +1,46 @@
-"""The input of one refresh: a group, its snapshots as they are now, and the options."""
+"""What a turn of a refresh begins with, and what the master must know and hold for it.
+
+A condition is kept as a text, so that PostgreSQL lets users rename or drop what it
+names: a value of an enum, a function, a type. If the master cannot evaluate one any
+more, the error names its snapshot.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import psycopg
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from deferred.batches import reconcile
 from deferred.options import RefreshOptions
 from deferred.parked import error_queue
+from masters.log import registration
+from masters.log.catalog import find_log
 from sites import names
+from sites.capture import position
+from sites.conditions import where
+from sites.conditions.where import BadCondition
 from sites.names import QualifiedName
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Look
 from sites.sessions.site import Site
+from sites.transfer.arrow import ArrowTransportFailed
 from sites.words import counted
 from snapshots.definitions import parents, refresh_group, snapshot
 from snapshots.definitions.behind import Behind
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import ErrorsAtMaster, WrongMethod
+from snapshots.errors import ConditionBroken, ErrorsAtMaster, WrongMethod
 from snapshots.steps import Steps
+
+#: No such value of a type, function, type, schema; values of other types.
+_OUTDATED = {"22P02", "42883", "42704", "3F000", "42804"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,3 +123,79 @@ def refuse_errors(task: Task) -> None:
             f"{task.site.name}.",
             transactions=parked,
         )
+
+
+def register_new(connection: Connection, task: Task, known: Collection[str]) -> None:
+    """Register the snapshots for which the master does not keep its log yet; commits.
+
+    These are about to be loaded; or the master forgot them, and they will be
+    compared completely.
+
+    Parameters:
+        connection: to the master, outside a transaction.
+        known: those that were registered a moment ago.
+    """
+    new = [m.key for m in task.members if not (m.loaded and m.key in known)]
+    if not new:
+        return
+    with connection.begin():
+        for member in task.members:
+            if member.key not in known:
+                _register(connection, task, member)
+        here = position.current(connection)
+        registration.advance(connection, task.who.site_id, new, here)
+
+
+def registered(
+    connection: Connection, site_id: uuid.UUID, members: Sequence[Snapshot]
+) -> set[str]:
+    """The snapshots of a site for which the master keeps all logs that they need."""
+    found = registration.registered(connection, site_id, [m.key for m in members])
+    return kept(found, members)
+
+
+def kept(found: Mapping[str, set[str]], members: Sequence[Snapshot]) -> set[str]:
+    """The same, by the snapshots that are registered and the tables that these ask."""
+    return {m.key for m in members if found.get(m.key) == {*map(str, parents.asked(m))}}
+
+
+def _register(connection: Connection, task: Task, member: Snapshot) -> None:
+    if find_log(connection, member.master) is None:
+        return
+    registration.register(
+        connection,
+        site_id=task.who.site_id,
+        site_name=task.site.name,
+        snapshot=member.key,
+        table=member.master,
+        parents=[*parents.asked(member)],
+        updatable=member.updatable,
+    )
+
+
+@contextmanager
+def explained(task: Task) -> Iterator[None]:
+    """Look at the conditions of a refresh if the block fails as a broken one does.
+
+    Raises:
+        ConditionBroken: the master refuses one of them.
+    """
+    try:
+        yield
+    except (DBAPIError, psycopg.Error, ArrowTransportFailed) as error:
+        if getattr(getattr(error, "orig", error), "sqlstate", None) in _OUTDATED:
+            _refuse_broken(task)
+        raise
+
+
+def _refuse_broken(task: Task) -> None:
+    with task.master.session() as master:
+        for one in task.members:
+            if one.condition is None:
+                continue
+            try:
+                where.canonical(master, one.master, one.condition)
+            except BadCondition as refused:
+                raise ConditionBroken(
+                    f"Snapshot {one.key}: {refused.message}", snapshot=one.key
+                ) from None
