@@ -147,7 +147,7 @@ snapshot = Table(
     Column("master_files", ARRAY(BigInteger)),
     Column("master_columns", ARRAY(Text)),
     # The same for each other table that the condition asks, by name; and the functions
-    # that it calls (`snapshots.definitions.functions`).
+    # that it calls.
     Column("parents", JSONB(none_as_null=True)),
     # The version of its replication group's schema that the master table had then.
     Column("schema_group", Uuid),

@@ -1,20 +1,31 @@
-"""Detects changes of a master table's values that no trigger sees.
+"""Detects changes of what a snapshot is to hold that no trigger sees.
 
 DDL that rewrites a table (ALTER TYPE ... USING, SET EXPRESSION) gives it another file.
 A column that was dropped and added again, or has taken the name of another, has another
 number. Each refresh notes files and columns at the moment of its rows; if the next one
 finds others, it compares all rows. It also does, needlessly, after VACUUM FULL or
 CLUSTER.
+
+CREATE OR REPLACE FUNCTION can change which rows fulfil a condition that calls the
+function. Each refresh notes what these functions were, too; functions that they call in
+turn are not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+import sqlalchemy as sa
+
+from sites.conditions.printed import Printed
+from sites.names import plain
+from sites.sessions.prepared import as_json
 from sites.tables.table import Table
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import ColumnChanged, ColumnGone
+from snapshots.sql import load
 
 #: For each column: its number, type and collation, and how it is generated.
 Columns = Mapping[str, str]
@@ -31,6 +42,21 @@ UNKNOWN: Seen = dict.fromkeys(
 COMPARED: Seen = {
     name: value for name, value in UNKNOWN.items() if name != "master_columns"
 }
+
+#: By name, as conditions have it, a hash of how all functions of that name are defined.
+Functions = Mapping[str, str]
+
+#: Where these stand among the facts about the tables that a condition asks: no table
+#: is printed so.
+FUNCTIONS = "()"
+
+#: Those that are `functions_asked` for, for statements that read more.
+CALLED = as_json(
+    sa.text(load("functions")).columns(
+        sa.column("name", sa.Text), sa.column("definition", sa.Text)
+    ),
+    "functions",
+)
 
 
 def seen(snapshot: Snapshot, columns: Columns, files: Files) -> Seen:
@@ -127,3 +153,39 @@ def number(state: str) -> int:
 
 def _expression(state: str) -> list[str]:
     return state.split(" ", 3)[3:]
+
+
+def functions_asked(snapshots: Iterable[Snapshot]) -> dict[str, list[str]]:
+    """The parameters of a statement with `CALLED`."""
+    called = sorted({name for one in snapshots for name in _called(one.condition)})
+    return {
+        "function_schemas": [plain(schema) for schema, _ in called],
+        "function_names": [plain(name) for _, name in called],
+    }
+
+
+def functions_of(
+    snapshot: Snapshot, found: Sequence[Mapping[str, Any]] | None
+) -> Functions:
+    """What a snapshot's condition calls, from the column `CALLED` of a row."""
+    called = {".".join(name) for name in _called(snapshot.condition)}
+    return {
+        one["name"]: one["definition"] for one in found or () if one["name"] in called
+    }
+
+
+def functions_differ(snapshot: Snapshot, now: Functions) -> bool:
+    """Whether a function is another one than at the last refresh."""
+    before: Functions = (snapshot.parents or {}).get(FUNCTIONS, {})
+    return before != now
+
+
+@lru_cache(maxsize=1024)
+def _called(condition: str | None) -> frozenset[tuple[str, str]]:
+    """The functions, by schema and name; PostgreSQL prints its own without a schema."""
+    words = Printed(condition or "").tokens
+    return frozenset(
+        (words[n], words[n + 2])
+        for n in range(len(words) - 3)
+        if (words[n + 1], words[n + 3]) == (".", "(")
+    )

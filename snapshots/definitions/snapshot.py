@@ -54,7 +54,6 @@ class Snapshot:
     master_columns: tuple[str, ...] | None = None
     #: the same for the other tables that the condition asks
     #: (`snapshots.definitions.parents`), and the functions that it calls
-    #: (`snapshots.definitions.functions`)
     parents: Mapping[str, Any] | None = None
     #: the id of the master table's group at that time, and the version of its schema
     schema_group: uuid.UUID | None = None

@@ -34,7 +34,6 @@ from sites.tables.table import Table, describe
 from sites.transfer.types import NativeType
 from snapshots.definitions import (
     fitting,
-    functions,
     parents,
     refresh_group,
     rewrites,
@@ -59,7 +58,7 @@ _FACTS = (
     marker.SEEN,
     lost_rows.LOST,
     group_schema.VERSIONS,
-    functions.DEFINITIONS,
+    rewrites.CALLED,
 )
 
 
@@ -74,7 +73,7 @@ class Member:
     #: the other tables that the condition asks
     parents: Mapping[QualifiedName, Parent]
     #: the functions that it calls
-    functions: functions.Definitions
+    functions: rewrites.Functions
     #: load, fast or complete
     method: str
     #: the moment of the master that the site shows; None before there is one
@@ -182,7 +181,7 @@ def read(
         master,
         group.master,
         _FACTS,
-        {"its_id": who.site_id, **functions.asked(snapshots)},
+        {"its_id": who.site_id, **rewrites.functions_asked(snapshots)},
         partner=True,
     )
     here = row.position
@@ -320,7 +319,7 @@ def _member(
         method=_method(master, since, snapshot, method, logs, kept),
         since=since,
         parents=seen,
-        functions=functions.of(snapshot, row.functions),
+        functions=rewrites.functions_of(snapshot, row.functions),
         parts=parts,
         schema_version=version,
     )
@@ -331,7 +330,7 @@ def _member(
 
 def _is_rewritten(member: Member) -> bool:
     """Whether values, or what fulfils the condition, may have changed unseen."""
-    if functions.are_replaced(member.snapshot, member.functions):
+    if rewrites.functions_differ(member.snapshot, member.functions):
         return True
     why = rewrites.why_rewritten(member.snapshot, member.states, member.files)
     return why is not None or any(

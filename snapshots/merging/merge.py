@@ -27,7 +27,6 @@ from snapshots import catalog
 from snapshots.definitions import (
     behind,
     frozen,
-    functions,
     parents,
     refresh_group,
     rewrites,
@@ -324,7 +323,7 @@ def _note(connection: Connection, member: Member, method: str) -> None:
             **rewrites.seen(member.snapshot, member.states, member.files),
             parents={
                 **parents.facts(member.snapshot, member.parents),
-                functions.FACT: member.functions,
+                rewrites.FUNCTIONS: member.functions,
             },
             schema_group=None if seen is None else seen.group_id,
             schema_version=None if seen is None else seen.version,

@@ -32,7 +32,6 @@ from sites.tables import table
 from sites.tables.table import Glance
 from sites.transfer.types import PgSnapshot
 from snapshots.definitions import (
-    functions,
     parents,
     refresh_group,
     refresh_notes,
@@ -136,12 +135,13 @@ def _if_nothing_came(
         "its_id": task.who.site_id,
         "its_snapshots": [m.key for m in task.members],
         "its_position": since,
-        **functions.asked(task.members),
+        **rewrites.functions_asked(task.members),
     }
     question = _question(tuple(logs.items()), versions)
     here, at, something, called = master.execute(question, wanted).one()
     if something or any(
-        functions.are_replaced(one, functions.of(one, called)) for one in task.members
+        rewrites.functions_differ(one, rewrites.functions_of(one, called))
+        for one in task.members
     ):
         return None
     return str(here), marker.seen(at)
@@ -155,7 +155,7 @@ def _question(
     """Asks a master for its position, and whether anything speaks against it.
 
     Building it takes longer than running it. Its parameters are `its_id`,
-    `its_position` and `its_snapshots`, and those of `functions.asked`.
+    `its_position` and `its_snapshots`, and those of `rewrites.functions_asked`.
 
     Parameters:
         logs: by table.
@@ -179,9 +179,7 @@ def _question(
             select(log.c.xid).where(found).exists()
             for found in (position.since(log.c.xid, since), kept)
         ]
-    return select(
-        cast(now, sa.Text), marker.SEEN, sa.or_(*reasons), functions.DEFINITIONS
-    )
+    return select(cast(now, sa.Text), marker.SEEN, sa.or_(*reasons), rewrites.CALLED)
 
 
 def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
