@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from snaptide.errors import BadArgument
-from snaptide.web.action_log import NotedAction, Place, actions_of, together
+from snaptide.web.action_log import Place, actions_of, together
 from snaptide.web.errors import PageMissing
 from snaptide.web.listed import AT_ONCE, listed, problems_of
 from snaptide.web.page import Page
@@ -24,7 +24,14 @@ def read(visit: Visit) -> Mapping[str, Any]:
         partial(actions_of, most=AT_ONCE, before=before),
     )
     found = together((a.value for a in answers.values() if a.value), AT_ONCE)
-    found = found.first(len(listed(found.actions, _texts).rows))
+    found = found.first(
+        len(
+            listed(
+                found.actions,
+                lambda one: (one.operator, one.site, one.command, one.outcome),
+            ).rows
+        )
+    )
     from_ = [] if before is None else ["--before", before]
     return {
         "found": found,
@@ -39,10 +46,6 @@ def _place(text: str) -> Place | None:
         return Place.of(text) if text else None
     except BadArgument:
         raise PageMissing("There is no such part of the log.") from None
-
-
-def _texts(one: NotedAction) -> Iterable[object]:
-    return (one.operator, one.site, one.command, one.outcome)
 
 
 PAGE = Page(path="/actions", template="action_log.html", read=read)

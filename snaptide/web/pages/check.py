@@ -91,7 +91,11 @@ def read_list(visit: Visit) -> Mapping[str, Any]:
     """The saved checks, without the rows that they list."""
     found = visit.ask("checks", snapshots.list_checks)
     return {
-        "checks": listed(found, _of_check, start=start_of(visit)),
+        "checks": listed(
+            found,
+            lambda check: (names(check), check.where, check.columns),
+            start=start_of(visit),
+        ),
         "names": names,
         "command": command("check", "list", visit.site.name),
         "to_check": command("check", "run", visit.site.name, "--save"),
@@ -101,10 +105,6 @@ def read_list(visit: Visit) -> Mapping[str, Any]:
 def names(check: CheckReport) -> list[str]:
     """The snapshots that were compared."""
     return [one.name for one in check.snapshots]
-
-
-def _of_check(check: CheckReport) -> Iterable[object]:
-    return (names(check), check.where, check.columns)
 
 
 LIST = Page(path="/sites/{site}/checks", template="checks.html", read=read_list)

@@ -51,7 +51,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "sides": [side for side in SIDES if _image(record, side) is not None],
         "columns": listed(
             _columns(record),
-            _cells,
+            lambda column: (column.name, *(column.values.get(side) for side in SIDES)),
             start=start_of(visit),
             room=ROOM,
             longest=LONGEST,
@@ -89,10 +89,6 @@ def _history(record: Resolved) -> str:
     pairs = [("table", line(record).table)]
     pairs += [pair for n, v in row for pair in (("column", n), ("value", v))]
     return "/history?" + urlencode(pairs)
-
-
-def _cells(column: Column) -> Sequence[object]:
-    return (column.name, *(column.values.get(side) for side in SIDES))
 
 
 def _image(record: Resolved, side: str) -> Mapping[str, str | None] | None:

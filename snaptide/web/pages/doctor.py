@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
 from functools import partial
 from typing import Any
@@ -68,11 +68,10 @@ def _examine(site: Site) -> Sequence[Finding]:
 def _sorted(found: Sequence[Finding]) -> Listed[Finding]:
     """The findings, the worst first."""
     order = list(Severity)
-    return listed(sorted(found, key=lambda one: order.index(one.severity)), _texts)
-
-
-def _texts(one: Finding) -> Iterable[object]:
-    return (one.site, one.subject, one.what, one.todo)
+    return listed(
+        sorted(found, key=lambda one: order.index(one.severity)),
+        lambda one: (one.site, one.subject, one.what, one.todo),
+    )
 
 
 PAGE = Page(path="/sites/{site}/doctor", template="doctor.html", read=read)

@@ -12,7 +12,6 @@ from sqlalchemy import select
 
 import deferred
 from deferred import Event, History
-from deferred.row_history.events import CurrentRow
 from sites import Site
 from sites.errors import SiteUnreachable, SnaptideError
 from snaptide.asking import asking
@@ -97,7 +96,10 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "drawing": Markup(drawn(told.events, _words_of) if told else ""),
         "drawn": DRAWN,
         "now": listed(
-            told.now if told else [], _of_now, room=ROOM_OF_NOW, longest=LONGEST
+            told.now if told else [],
+            lambda one: (one.site, one.name, row_of(one.row)),
+            room=ROOM_OF_NOW,
+            longest=LONGEST,
         ),
         "row_of": row_of,
         "also": also,
@@ -196,10 +198,6 @@ def _words(wanted: Wanted, key: Sequence[str]) -> Sequence[str]:
 def _texts(one: Line) -> Iterable[object]:
     event = one.event
     return (event.at, event.site, event.user, one.what, one.values, one.more)
-
-
-def _of_now(one: CurrentRow) -> Iterable[object]:
-    return (one.site, one.name, row_of(one.row))
 
 
 PAGE = Page(path="/history", template="history.html", read=read)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import deferred
 from sites import Site
-from snaptide.waiting import WaitingCall, WaitingTransaction, calls_of, waiting
+from snaptide.waiting import calls_of, waiting
 from snaptide.web.errors import PageMissing
 from snaptide.web.listed import AT_ONCE, listed, start_of
 from snaptide.web.page import Page
@@ -34,7 +34,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "queue": found,
         "lines": listed(
             found.transactions if found else (),
-            _texts,
+            lambda one: (one.id, one.id, one.user, one.origin, one.after, one.after),
             start=start,
             total=found.total if found else 0,
         ),
@@ -57,7 +57,13 @@ def read_calls(visit: Visit) -> Mapping[str, Any]:
     return {
         "to": to,
         "number": number,
-        "calls": listed(calls, _cells, start=start, total=total, longest=LONGEST),
+        "calls": listed(
+            calls,
+            lambda one: (one.table, one.old, one.new),
+            start=start,
+            total=total,
+            longest=LONGEST,
+        ),
         "kinds": {**KINDS, "P": "procedure"},
         "longest": LONGEST,
         "command": command("destination", "list", visit.site.name),
@@ -66,14 +72,6 @@ def read_calls(visit: Visit) -> Mapping[str, Any]:
 
 def _destinations(site: Site) -> list[str]:
     return [one.destination for one in deferred.list_destinations(site)]
-
-
-def _texts(one: WaitingTransaction) -> Iterable[object]:
-    return (one.id, one.id, one.user, one.origin, one.after, one.after)
-
-
-def _cells(one: WaitingCall) -> Iterable[object]:
-    return (one.table, one.old, one.new)
 
 
 _PATH = "/sites/{site}/queue"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 import snapshots
 from deferred.schedules import EVERYTHING
-from snapshots import HeldRow, PastRefresh, SnapshotDescription, UnknownSnapshot
+from snapshots import PastRefresh, UnknownSnapshot
 from snaptide.status import (
     GroupStatus,
     ScheduleStatus,
@@ -66,7 +66,11 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "status": status,
         **_age(past, group, status),
         "refreshes": listed(
-            past, _of_refresh, start=refreshes_from, room=_OF_REFRESHES, markup=800
+            past,
+            lambda one: (one.outcome, one.methods, one.error),
+            start=refreshes_from,
+            room=_OF_REFRESHES,
+            markup=800,
         ),
         "also": _others(
             {"from": shown_from, "members": members_from, "refreshes": refreshes_from}
@@ -74,7 +78,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "group": group,
         "members": listed(
             members,
-            _of_member,
+            lambda one: (one.name, one.table, one.condition, one.behind),
             start=members_from,
             total=group.snapshots,
             room=_OF_SNAPSHOTS,
@@ -90,7 +94,11 @@ def read(visit: Visit) -> Mapping[str, Any]:
         ],
         "counts": listed(held.counts, lambda one: (one.snapshot,), room=_OF_COUNTS),
         "held": listed(
-            held.rows, _of_row, start=shown_from, total=held.total, room=_OF_ROWS
+            held.rows,
+            lambda row: (row.snapshot, row.key, row.why),
+            start=shown_from,
+            total=held.total,
+            room=_OF_ROWS,
         ),
         "meanings": {by: MEANING.get(by, "") for by in {o.by for o in held.counts}},
         "to_list": command("snapshot", "held", site, name),
@@ -141,18 +149,6 @@ def _concerns(schedule: ScheduleStatus, group: GroupStatus) -> bool:
         "push": (group.master, EVERYTHING),
     }
     return schedule.subject in subjects.get(schedule.kind, ())
-
-
-def _of_member(one: SnapshotDescription) -> Iterable[object]:
-    return (one.name, one.table, one.condition, one.behind)
-
-
-def _of_refresh(one: PastRefresh) -> Iterable[object]:
-    return (one.outcome, one.methods, one.error)
-
-
-def _of_row(row: HeldRow) -> Iterable[object]:
-    return (row.snapshot, row.key, row.why)
 
 
 PAGE = Page(

@@ -7,7 +7,7 @@ from concurrent.futures import wait
 from itertools import chain
 from typing import Any
 
-from snapshots import Extra, Missing, PlannedRow, Reference, SnapshotRectified, Take
+from snapshots import Extra, Missing, PlannedRow, Reference, Take
 from snapshots.rectify.choose import Policy
 from snaptide.check_words import differ_still, rectified, values
 from snaptide.web.listed import listed, start_of
@@ -92,7 +92,7 @@ def _told(visit: Visit, repair: Repair | None) -> dict[str, Any]:
         "left": listed(left, _of_planned, room=_OF_LEFT, markup=250),
         "done": listed(
             () if report is None or report.dry_run else parts,
-            _of_done,
+            lambda one: (one.name, differ_still(one)),
             room=_OF_PLANNED,
         ),
         "rows": listed(rows, _of_row, start=start_of(visit), room=_OF_ROWS),
@@ -104,10 +104,6 @@ def _told(visit: Visit, repair: Repair | None) -> dict[str, Any]:
 
 def _of_planned(line: tuple[str, object]) -> Iterable[object]:
     return (line[0],)
-
-
-def _of_done(one: SnapshotRectified) -> Iterable[object]:
-    return (one.name, differ_still(one))
 
 
 def _of_row(row: PlannedRow) -> Iterable[object]:

@@ -8,7 +8,7 @@ from typing import Any
 from snaptide.web.listed import listed, problems_of, start_of
 from snaptide.web.page import Page
 from snaptide.web.visit import Visit, command
-from snaptide.work import Asked, Blocked, Run, Work, work_at
+from snaptide.work import Run, work_at
 
 #: So many bytes of a page are for the sites, and for each of the other lists.
 ROOM_OF_SITES, ROOM = 40_000, 9_000
@@ -26,7 +26,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
     return {
         "sites": listed(
             [*found.items()],
-            _of_site,
+            lambda found: (found[0], found[0]),
             start=start_of(visit),
             room=ROOM_OF_SITES,
             at_once=len(found),
@@ -36,11 +36,15 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "runs": listed(runs, _of_run, room=ROOM),
         "asked": listed(
             asked,
-            _of_asked,
+            lambda found: (found[0], found[0], found[1].subject),
             room=ROOM,
             total=sum(one.all_asked for one in found.values()),
         ),
-        "blocked": listed(blocked, _of_blocked, room=ROOM),
+        "blocked": listed(
+            blocked,
+            lambda found: (found[0], found[1].user, found[1].program),
+            room=ROOM,
+        ),
         "problems": problems_of({n: one.error for n, one in answers.items()}),
         "worker": command("worker"),
         "beat": command("beat"),
@@ -48,21 +52,9 @@ def read(visit: Visit) -> Mapping[str, Any]:
     }
 
 
-def _of_site(found: tuple[str, Work]) -> Iterable[object]:
-    return (found[0], found[0])
-
-
 def _of_run(found: tuple[str, Run]) -> Iterable[object]:
     site, one = found
     return (site, site, one.subject, one.machine)
-
-
-def _of_asked(found: tuple[str, Asked]) -> Iterable[object]:
-    return (found[0], found[0], found[1].subject)
-
-
-def _of_blocked(found: tuple[str, Blocked]) -> Iterable[object]:
-    return (found[0], found[1].user, found[1].program)
 
 
 PAGE = Page(path="/work", template="work.html", read=read)
