@@ -30,7 +30,7 @@ from sites.errors import SiteUnreachable
 from sites.sessions import identity, lost
 from sites.sessions.identity import Identity
 from sites.sessions.site import autocommit
-from snapshots.differences import moments
+from snapshots.refreshing.task import hold
 from snapshots.side import Side
 
 #: How often a check begins anew if the group or its queues change again and again.
@@ -217,7 +217,7 @@ def _confirm(
 
 
 def _begin(at: Connection, tables: Sequence[QualifiedName]) -> None:
-    moments.hold(at, tables, gone="A table of the group was dropped during the check.")
+    hold(at, tables, gone="A table of the group was dropped during the check.")
     at.execute(text("SET TRANSACTION READ ONLY"))
 
 
@@ -260,9 +260,7 @@ def _later(one: Moment, group: Group, tables: Sequence[QualifiedName]) -> list[Q
     with autocommit(one.later):
         before = _queues(one.later, tables)
     logs = {QualifiedName(SCHEMA, queue.queue_table) for queue in before}
-    moments.hold(
-        one.later, (), sorted(logs), gone="A queue was dropped during the check."
-    )
+    hold(one.later, (), sorted(logs), gone="A queue was dropped during the check.")
     one.later.execute(text("SET TRANSACTION READ ONLY"))
     now = groups.find_by_id(one.later, group.id)
     found = _queues(one.later, tables)

@@ -17,7 +17,7 @@ from sites.sessions.site import Site, autocommit
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.differences import moments, moved, window
+from snapshots.differences import moved, window
 from snapshots.differences.window import COMPLETE, Window
 from snapshots.errors import PositionMoved
 from snapshots.refreshing import task
@@ -58,7 +58,7 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
     ):
         who = _confirmed(here, master, site.name, group.master).site
         group, members = _hold_site(here, site, group_name, wanted)
-        moments.hold_master(master, members, "check")
+        task.hold_master(master, members, "check")
         master.execute(text("SET TRANSACTION READ ONLY"))
         seen = window.read(
             master,
@@ -116,7 +116,7 @@ def _hold_site(
 ) -> tuple[RefreshGroup, list[Snapshot]]:
     """Begin the moment of the site; what its catalog says there is what counts."""
     _, before = _read(site, group_name, wanted)
-    moments.hold(
+    task.hold(
         here,
         [one.base for one in before],
         gone="A base table of the group was dropped during the check.",

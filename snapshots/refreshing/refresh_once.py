@@ -28,7 +28,6 @@ from snapshots.differences import (
     difference,
     large,
     leaving,
-    moments,
     moved,
     stage,
     window,
@@ -41,7 +40,7 @@ from snapshots.keys import Keys
 from snapshots.merging.merge import Merged
 from snapshots.refreshing import extra_keys, first_load, former, idle
 from snapshots.refreshing.commit import commit
-from snapshots.refreshing.task import Task, kept, register_new
+from snapshots.refreshing.task import Task, hold, hold_master, kept, register_new
 from snapshots.reports import SnapshotReport
 from snapshots.side import Side, Sides
 from snapshots.steps import COMPARE, MERGE, START, WINDOW
@@ -83,7 +82,7 @@ def refresh_once(
         register_new(master, task, registered)
         faults.point("refresh.after_register")
         logs = log_catalog.names(row.logs)
-        moments.hold_master(master, task.members, "refresh", logs.values())
+        hold_master(master, task.members, "refresh", logs.values())
         nothing_since = idle.unchanged_position(
             master, site, task, pair.master, registered, logs
         )
@@ -237,7 +236,7 @@ def _start_spark(master: Connection, task: Task) -> None:
         task.steps.begin(START)
         master.rollback()
         difference.session()
-        moments.hold_master(master, task.members, "refresh")
+        hold_master(master, task.members, "refresh")
 
 
 def _hold_own_moment(site: Connection, members: Sequence[Member]) -> str:
@@ -249,7 +248,7 @@ def _hold_own_moment(site: Connection, members: Sequence[Member]) -> str:
     """
     tables = [member.base.qualified for member in members]
     gone = "A base table of the group was dropped during the refresh."
-    moments.hold(site, tables, gone=gone)
+    hold(site, tables, gone=gone)
     return position.current(site)
 
 

@@ -1,5 +1,7 @@
 """What a turn of a refresh begins with, and what the master must know and hold for it.
 
+All that is compared is read at one moment of each database. A check begins alike.
+
 A condition is kept as a text, so that PostgreSQL lets users rename or drop what it
 names: a value of an enum, a function, a type. If the master cannot evaluate one any
 more, the error names its snapshot.
@@ -13,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
+from psycopg import errors as pg
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
@@ -20,15 +23,18 @@ from deferred.batches import reconcile
 from deferred.options import RefreshOptions
 from deferred.parked import error_queue
 from masters.log import registration
-from masters.log.catalog import find_log
+from masters.log.catalog import find_log, find_logs
 from sites import names
 from sites.capture import position
+from sites.catalog import SCHEMA
 from sites.conditions import where
 from sites.conditions.where import BadCondition
 from sites.names import QualifiedName
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Look
 from sites.sessions.site import Site
+from sites.tables import locks
+from sites.tables.table import describe
 from sites.transfer.arrow import ArrowTransportFailed
 from sites.words import counted
 from snapshots.definitions import parents, refresh_group, snapshot
@@ -36,7 +42,12 @@ from snapshots.definitions.behind import Behind
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import ConditionBroken, ErrorsAtMaster, WrongMethod
+from snapshots.errors import (
+    ConditionBroken,
+    ErrorsAtMaster,
+    PositionMoved,
+    WrongMethod,
+)
 from snapshots.steps import Steps
 
 #: No such value of a type, function, type, schema; values of other types.
@@ -199,3 +210,62 @@ def _refuse_broken(task: Task) -> None:
                 raise ConditionBroken(
                     f"Snapshot {one.key}: {refused.message}", snapshot=one.key
                 ) from None
+
+
+def hold_master(
+    master: Connection,
+    members: Sequence[Snapshot],
+    what: str,
+    logs: Collection[str] | None = None,
+) -> None:
+    """Begin one moment of the master, after locking all that is read in it.
+
+    A purge that empties a partition of a log, a TRUNCATE and DDL that rewrites a table
+    remove rows from older moments too: without the locks, a table that was found there
+    might be read as empty.
+
+    Parameters:
+        members: the snapshots that are compared.
+        what: refresh or check, for the message.
+        logs: the logs that their tables had a moment ago, if the caller has asked.
+
+    Raises:
+        UnknownTable: a master table is gone.
+        PositionMoved: a snapshot log is gone.
+    """
+    tables = parents.tables(members)
+    if logs is None:
+        logs = find_logs(master, tables)
+        # Not rolled back: a rollback would make the server forget prepared plans.
+        master.commit()
+    gone = f"A snapshot log of the group was dropped during the {what}."
+    hold(master, tables, [QualifiedName(SCHEMA, log) for log in logs], gone=gone)
+
+
+def hold(
+    connection: Connection,
+    tables: Sequence[QualifiedName],
+    logs: Sequence[QualifiedName] = (),
+    *,
+    gone: str,
+) -> None:
+    """Lock all that is read, and so begin one moment of a database.
+
+    Parameters:
+        connection: outside a transaction; REPEATABLE READ from now on.
+        logs: the logs of the tables, if they are read.
+        gone: the message if a lock failed although the tables are there.
+
+    Raises:
+        UnknownTable: one of the tables is gone.
+        PositionMoved: a log is gone, or a table was gone.
+    """
+    connection.execution_options(isolation_level="REPEATABLE READ")
+    try:
+        # In the order in which DDL of a log locks them.
+        locks.against_ddl(connection, *sorted(tables), *sorted(logs))
+    except pg.UndefinedTable as error:
+        connection.rollback()
+        for table in tables:
+            describe(connection, table)
+        raise PositionMoved(gone) from error
