@@ -1,22 +1,35 @@
-"""Trying again what failed, and waiting for a condition, with tenacity's strategies."""
+"""Trying again what failed, and waiting for a condition, with tenacity's strategies.
+
+Work can fail because a table was altered: PL/pgSQL keeps the plans of a trigger as long
+as a session lives, and those of an expression even when a column that it reads gets
+another type. The session then refuses each row ("type of parameter 5 does not match
+that when preparing the plan"), while a new session accepts it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from sqlalchemy.exc import DBAPIError
 from tenacity import (
     RetryCallState,
     Retrying,
     retry_if_exception,
     retry_if_result,
+    stop_after_attempt,
     stop_never,
     wait_none,
 )
 from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
+from sites.errors import SnaptideError
+
 Answer = TypeVar("Answer")
+
+#: Errors for a type, or a result, that differs from the plan.
+_OUTDATED = ("42804", "0A000")
 
 
 def on(
@@ -80,3 +93,40 @@ def until(
 def _last_answer(state: RetryCallState) -> Any:
     assert state.outcome is not None
     return state.outcome.result()
+
+
+def in_new_sessions(
+    renew: Callable[[], None],
+    work: Callable[[], Answer],
+    how_far: Callable[[], int] = lambda: 0,
+) -> Answer:
+    """Do some work; if plans may be outdated, repeat it in new sessions.
+
+    Parameters:
+        renew: has a site open new sessions from now on, as `Site.renew`.
+        work: takes its sessions from the site, and returns them.
+        how_far: how much is done. If plans are outdated again after it has grown, the
+            work is repeated again.
+
+    Raises:
+        the error of the work, if it fails in new sessions, too.
+    """
+    attempts = on(
+        DBAPIError,
+        SnaptideError,
+        when=has_outdated_plans,
+        stop=stop_after_attempt(2),
+        progress=how_far,
+        between=renew,
+    )
+    return attempts(work)
+
+
+def has_outdated_plans(error: BaseException | None) -> bool:
+    """Whether outdated plans may have caused an error, or one of its causes."""
+    while error is not None:
+        said = error.orig if isinstance(error, DBAPIError) else error
+        if getattr(said, "sqlstate", None) in _OUTDATED:
+            return True
+        error = error.__cause__
+    return False

@@ -23,9 +23,8 @@ from deferred.parked import calls
 from deferred.parked.calls import Call
 from deferred.queues.queue import Queue
 from masters.apply import ApplyUnit, Outcome, SourceTransaction, apply
-from sites import Site
+from sites import Site, retry
 from sites.errors import SiteUnreachable
-from sites.sessions import outdated
 from sites.transfer import transport
 from sites.writing.triggered import USERS_SEARCH_PATH
 from synchronous import kept_connections, master_connection, pending, printing, staging
@@ -279,7 +278,7 @@ class Participant:
         try:
             return work()
         except (psycopg.Error, DBAPIError) as error:
-            if self.is_lost or not outdated.may_be_why(error):
+            if self.is_lost or not retry.has_outdated_plans(error):
                 raise
             self._outdated = True
             if begun:

@@ -18,7 +18,8 @@ from deferred.parked.image import Image
 from deferred.parked.retry import begin, retry
 from deferred.parked.rows_now import Place
 from sites import Site
-from sites.sessions import identity, outdated
+from sites.retry import in_new_sessions
+from sites.sessions import identity
 
 #: The number of a call, and a row that it finds or makes.
 _Place = tuple[int, Place]
@@ -80,7 +81,7 @@ def preview_error(
             return found
 
     try:
-        return outdated.replaced(master, work)
+        return in_new_sessions(master.renew, work)
     except (RetryFailed, WaitsForError) as error:
         return ErrorPreview(error_id=error_id, applied=False, reason=error.message)
 

@@ -40,7 +40,8 @@ from masters.apply import ApplyUnit, Outcome, SourceTransaction
 from masters.errors import RulesMoved, TableAltered, UnknownColumn
 from sites import Site, faults
 from sites.errors import UnknownTable, ValueDoesNotFit
-from sites.sessions import identity, outdated
+from sites.retry import in_new_sessions
+from sites.sessions import identity
 from sites.writing import triggered
 from sites.writing.staged import Staged, selected
 
@@ -242,7 +243,7 @@ def retry_alone(
             return _retry(connection, master, error_id, edits, skip)
 
     try:
-        return outdated.replaced(master, work)
+        return in_new_sessions(master.renew, work)
     except (RetryFailed, WaitsForError) as error:
         return RetryReport(error_id=error_id, applied=False, reason=error.message)
 

@@ -31,10 +31,10 @@ from deferred.pushing.report import PushReport
 from deferred.pushing.run import Run
 from deferred.queues import budget, destination_state, queue, unqueued
 from masters.numbers import columns, contact
-from sites import Site, configured, traces
+from sites import Site, configured, retry, traces
 from sites.errors import SnaptideError
 from sites.progress import Progress
-from sites.sessions import contacts, identity, outdated
+from sites.sessions import contacts, identity
 from sites.sessions.peers import Look
 from sites.sessions.prepared import as_json, planned_once
 from sites.sessions.site import autocommit
@@ -179,7 +179,7 @@ def _push_with_plans_of_now(
         origin.rollback()
         _push(origin, site, here, name, run)
 
-    outdated.replaced(site.peer(name), work, lambda: run.transactions)
+    retry.in_new_sessions(site.peer(name).renew, work, lambda: run.transactions)
 
 
 def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> None:

@@ -14,8 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from deferred import sqlstate
 from deferred.parked import withdrawn
 from deferred.queues.queue import Queue, list_queues
-from sites import faults, traces
-from sites.sessions import outdated
+from sites import faults, retry, traces
 from snapshots.definitions import behind, refresh_group
 from snapshots.definitions.definition import Definition, define
 from snapshots.definitions.errors import ChangeWithdrawn
@@ -46,7 +45,7 @@ def commit(
         loaded: by snapshot, the rows of its first load.
     """
     writing = partial(_commit, task, seen, compared, here, loaded)
-    return outdated.replaced(task.site, writing)
+    return retry.in_new_sessions(task.site.renew, writing)
 
 
 def _commit(
