@@ -39,7 +39,7 @@ from snapshots.errors import CannotMerge
 from snapshots.merging import detached, held_back, kept, mass_delete, work, writing
 from snapshots.merging.held_keys import BETWEEN, HELD, REFUSED
 from snapshots.merging.work import Work
-from snapshots.reports import Cause
+from snapshots.reports import SnapshotReport
 
 #: Far below deadlock_timeout (1 s by default). PostgreSQL looks for a deadlock when a
 #: user's session has waited that long for the merge: it finds one only if the merge
@@ -58,20 +58,9 @@ IDLE_TIMEOUT = "30s"
 class Merged:
     """The result of a merge for one snapshot."""
 
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    #: those of them that the master still has, why, and what holds others of them back
-    left: int = 0
-    because: tuple[Cause, ...] = ()
-    #: transactions that were withdrawn from the queue, so that rows could leave
-    withdrawn: int = 0
-    staying: Mapping[str, int] = field(default_factory=dict)
-    held_back: int = 0
-    #: those of them, by what holds them back
+    report: SnapshotReport
+    #: the rows that are held back, by what holds them back
     held: Mapping[str, int] = field(default_factory=dict)
-    #: why the site refused rows, and how many of those held back for each reason
-    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 def prepare(connection: Connection, group: RefreshGroup) -> None:
@@ -127,9 +116,10 @@ def merge(
         _write_locked(connection, ordered, window, options)
     merged = {w.member.snapshot.key: _count(connection, w) for w in group}
     for changes in group:
-        if merged[changes.member.snapshot.key].inserted:
+        report = merged[changes.member.snapshot.key].report
+        if report.inserted:
             kept.release(connection, changes.member, work.inserted(changes))
-        if merged[changes.member.snapshot.key].held_back:
+        if report.held_back:
             _keep_held(connection, changes)
     return merged
 
@@ -263,7 +253,7 @@ def _refusals(merged: Mapping[str, Merged]) -> str | None:
     parts = [
         f"{count} of {name}: {why}"
         for name, done in merged.items()
-        for why, count in done.refused.items()
+        for why, count in done.report.refused.items()
     ]
     return f"The site refuses rows; {'; '.join(parts)}" if parts else None
 
@@ -283,7 +273,9 @@ def _count(connection: Connection, changes: Work) -> Merged:
                 staying[one.by or ""] += one.rows
         if one.why is not None:
             refused[one.why] += one.rows
-    return Merged(
+    report = SnapshotReport(
+        name=changes.member.snapshot.key,
+        method=changes.member.method,
         inserted=written["I"],
         updated=written["U"],
         deleted=written["D"],
@@ -291,9 +283,9 @@ def _count(connection: Connection, changes: Work) -> Merged:
         because=changes.because,
         staying=dict(sorted(staying.items(), key=lambda by: (-by[1], by[0]))),
         held_back=held.total(),
-        held=dict(held),
         refused=dict(sorted(refused.items(), key=lambda why: (-why[1], why[0]))),
     )
+    return Merged(report=report, held=held)
 
 
 def _keep_held(connection: Connection, changes: Work) -> None:

@@ -28,6 +28,7 @@ from snapshots.merging.merge import Merged
 from snapshots.merging.work import Work
 from snapshots.refreshing import first_load
 from snapshots.refreshing.task import Task
+from snapshots.reports import SnapshotReport
 
 
 @traces.span("merge")
@@ -94,12 +95,13 @@ def _done(
     held = Counter[str]()
     for one in merged.values():
         held.update(one.held)
+    written = [one.report for one in merged.values()]
     return Done(
         steps=task.steps.seconds,
         methods=[*methods.values()],
-        inserted=sum(one.inserted for one in merged.values()) + sum(loaded.values()),
-        updated=sum(one.updated for one in merged.values()),
-        deleted=sum(one.deleted for one in merged.values()),
+        inserted=sum(one.inserted for one in written) + sum(loaded.values()),
+        updated=sum(one.updated for one in written),
+        deleted=sum(one.deleted for one in written),
         held=held,
         error=behind.summary(task.left),
     )
@@ -119,7 +121,12 @@ def _write(
 ) -> dict[str, Merged]:
     """Write the differences, if there are any."""
     if not any(found.differs for found in compared):
-        return {found.member.snapshot.key: Merged() for found in compared}
+        return {
+            m.snapshot.key: Merged(
+                report=SnapshotReport(name=m.snapshot.key, method=m.method)
+            )
+            for m in (found.member for found in compared)
+        }
     group = []
     with _named():
         for number, found in enumerate(compared):
@@ -138,7 +145,7 @@ def _write(
         gone = _withdraw(connection, group, seen, task)
         done = merge.merge(connection, group, seen, task.options)
         return {
-            name: replace(one, withdrawn=gone.get(name, 0))
+            name: replace(one, report=replace(one.report, withdrawn=gone.get(name, 0)))
             for name, one in done.items()
         }
 

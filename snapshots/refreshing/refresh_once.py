@@ -351,31 +351,8 @@ def _reports(
 ) -> tuple[SnapshotReport, ...]:
     keys = {c.member.snapshot.key: c.window_keys for c in compared}
     return tuple(
-        _report(m.snapshot.key, m.method, merged, loaded, keys) for m in seen.members
-    )
-
-
-def _report(
-    name: str,
-    method: str,
-    merged: Mapping[str, Merged],
-    loaded: Mapping[str, int],
-    keys: Mapping[str, int | None],
-) -> SnapshotReport:
-    if name not in merged:
-        return SnapshotReport(name=name, method=method, inserted=loaded[name])
-    done = merged[name]
-    return SnapshotReport(
-        name=name,
-        method=method,
-        inserted=done.inserted,
-        updated=done.updated,
-        deleted=done.deleted,
-        left=done.left,
-        because=done.because,
-        withdrawn=done.withdrawn,
-        staying=done.staying,
-        held_back=done.held_back,
-        refused=done.refused,
-        window_keys=keys[name],
+        replace(merged[name].report, window_keys=keys[name])
+        if (name := m.snapshot.key) in merged
+        else SnapshotReport(name=name, method=m.method, inserted=loaded[name])
+        for m in seen.members
     )
