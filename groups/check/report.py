@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from snapshots.check.report import Count
+from snapshots.check.report import Count, rows_of
 
 
 class CheckKind(Enum):
@@ -77,7 +77,7 @@ class TableCheck:
 
     def differing(self, reason: CheckReason) -> int:
         """How many rows differ for a reason."""
-        return sum(one.rows for one in self.counts if one.reason is reason)
+        return rows_of(self.counts, reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import Enum
 
 from groups.check.report import CheckReason
-from snapshots.check.report import Count, Kind
+from snapshots.check.report import Count, Kind, rows_of
 
 
 class RectifyExtra(Enum):
@@ -74,7 +74,7 @@ class TableRectified:
     @property
     def mended(self) -> int:
         """How many of the rows that were to be mended are equal now."""
-        return self.to_mend - sum(one.rows for one in self.still)
+        return self.to_mend - rows_of(self.still)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,25 +109,14 @@ class GroupRectifyReport:
     @property
     def unexplained(self) -> int:
         """How many rows that were to be mended differ still, without a reason."""
-        return sum(
-            count.rows
-            for one in self.tables
-            for count in one.still
-            if count.reason is CheckReason.UNEXPLAINED
-        )
+        return sum(rows_of(one.still, CheckReason.UNEXPLAINED) for one in self.tables)
 
     @property
     def waiting(self) -> int:
         """How many of them differ still, for a reason."""
-        every = sum(count.rows for one in self.tables for count in one.still)
-        return every - self.unexplained
+        return self.to_mend - self.mended - self.unexplained
 
     @property
     def unproven(self) -> int:
         """How many rows differ where nothing can be proven."""
-        return sum(
-            count.rows
-            for one in self.tables
-            for count in one.left
-            if count.reason is CheckReason.UNPROVEN
-        )
+        return sum(rows_of(one.left, CheckReason.UNPROVEN) for one in self.tables)

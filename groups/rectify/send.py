@@ -152,9 +152,7 @@ def _stage(connection: Connection, way: Way, side: str, name: str) -> TableClaus
         NewColumn(name=place, type=column.staged_type.name, collation=column.collation)
         for place, column in zip(numbered(side, way.columns), way.columns, strict=True)
     ]
-    ddl.create_temporary(connection, name, columns)
-    typed = (sa.column(one.name, NativeType(one.type)) for one in columns)
-    return sa.table(name, *typed)
+    return ddl.create_temporary(connection, name, columns)
 
 
 def _carried(rows: Rows, columns: Sequence[str], wanted: Keys) -> sa.Select[Any]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+import sqlalchemy as sa
 from psycopg import sql
 from psycopg.errors import DependentObjectsStillExist
 from sqlalchemy import Connection, text
@@ -21,6 +22,7 @@ from sites.names import QualifiedName, comma, identifier, identifiers
 from sites.sql import load
 from sites.tables.table import ForeignKey, Table, Unique, with_tuples
 from sites.transfer.transport import raw
+from sites.transfer.types import NativeType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +139,18 @@ def create_temporary(
     columns: Sequence[NewColumn],
     *,
     at_commit: Literal["DROP", "DELETE ROWS"] = "DROP",
-) -> None:
-    """Create a temporary table that is dropped, or emptied, at each commit."""
+) -> sa.TableClause:
+    """Create a temporary table that is dropped, or emptied, at each commit.
+
+    Returns:
+        The table, for use in statements.
+    """
     raw(connection).execute(
         sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT {}").format(
             sql.Identifier(name), _columns(columns), sql.SQL(at_commit)
         )
     )
+    return sa.table(name, *(sa.column(c.name, NativeType(c.type)) for c in columns))
 
 
 def index_temporary(connection: Connection, name: str, column: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 AnyKind = TypeVar("AnyKind", bound=Enum)
 AnyReason = TypeVar("AnyReason", bound=Enum)
@@ -82,6 +82,11 @@ class Count(Generic[AnyKind, AnyReason]):
     rows: int
 
 
+def rows_of(counts: Iterable[Count[Any, Any]], reason: Enum | None = None) -> int:
+    """How many rows differ, for whatever reason or for this one."""
+    return sum(one.rows for one in counts if reason in (None, one.reason))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotCheck:
     """One snapshot against its defining query."""
@@ -127,7 +132,7 @@ class SnapshotCheck:
 
     def rows(self, reason: Reason) -> int:
         """How many rows differ for a reason."""
-        return sum(one.rows for one in self.counts if one.reason is reason)
+        return rows_of(self.counts, reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +168,7 @@ class CheckReport:
     @property
     def differing(self) -> int:
         """How many rows differ, whatever the reason."""
-        return sum(count.rows for one in self.snapshots for count in one.counts)
+        return sum(rows_of(one.counts) for one in self.snapshots)
 
     @property
     def unexplained(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from snapshots.check.report import Count, Kind, Reason
+from snapshots.check.report import Count, Kind, Reason, rows_of
 
 
 class Reference(Enum):
@@ -97,7 +97,7 @@ class SnapshotRectified:
     @property
     def mended(self) -> int:
         """How many of the rows that were to be mended are equal now."""
-        return self.to_mend - sum(one.rows for one in self.still)
+        return self.to_mend - rows_of(self.still)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,25 +127,14 @@ class RectifyReport:
     @property
     def unexplained(self) -> int:
         """How many rows that were to be mended differ still, without a reason."""
-        return sum(
-            count.rows
-            for one in self.snapshots
-            for count in one.still
-            if count.reason is Reason.UNEXPLAINED
-        )
+        return sum(rows_of(one.still, Reason.UNEXPLAINED) for one in self.snapshots)
 
     @property
     def waiting(self) -> int:
         """How many of them differ still, for a reason."""
-        every = sum(c.rows for one in self.snapshots for c in one.still)
-        return every - self.unexplained
+        return self.to_mend - self.mended - self.unexplained
 
     @property
     def unproven(self) -> int:
         """How many rows differ where nothing can be proven."""
-        return sum(
-            count.rows
-            for one in self.snapshots
-            for count in one.left
-            if count.reason is Reason.UNPROVEN
-        )
+        return sum(rows_of(one.left, Reason.UNPROVEN) for one in self.snapshots)

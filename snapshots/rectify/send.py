@@ -164,15 +164,11 @@ def _tables(connection: Connection, member: Member, number: int) -> _Rows:
         calls=calls,
         base=base,
         columns=columns,
-        wanted=_table(connection, f"snaptide_rectify_{number}", wanted),
-        theirs=_table(connection, f"snaptide_rectify_master_{number}", theirs),
+        wanted=ddl.create_temporary(connection, f"snaptide_rectify_{number}", wanted),
+        theirs=ddl.create_temporary(
+            connection, f"snaptide_rectify_master_{number}", theirs
+        ),
     )
-
-
-def _table(connection: Connection, name: str, columns: list[NewColumn]) -> TableClause:
-    ddl.create_temporary(connection, name, columns)
-    typed = (sa.column(one.name, NativeType(one.type)) for one in columns)
-    return sa.table(name, *typed)
 
 
 def _at_master(member: Member, calls: Queue, wanted: Keys) -> sa.Select[Any]:
