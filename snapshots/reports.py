@@ -228,6 +228,8 @@ class RefreshReport:
     position: str
     seconds: float
     pushed: PushReport | None
+    #: why the push before it stopped at a table, with the code; None if it did not
+    not_pushed: str | None = None
     #: those that could not be refreshed, first, and those that depend on these
     behind: tuple[LeftBehind, ...] = ()
 

@@ -63,7 +63,14 @@ def refresh(site: str, group: str, request: str | None = None, **options: Any) -
 
 
 def _tell_behind(report: RefreshReport) -> None:
-    """Warn of each snapshot that a refresh left behind."""
+    """Warn of a push that was refused, and each snapshot that was left behind."""
+    if report.not_pushed is not None:
+        log.warning(
+            "refresh %s %s: not pushed before: %s",
+            report.site,
+            report.group,
+            " ".join(report.not_pushed.split()),
+        )
     for one in report.behind:
         if one.depends_on is not None:
             why = f"it depends on {one.depends_on}."

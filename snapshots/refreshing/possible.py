@@ -4,16 +4,20 @@ If a failure belongs to one snapshot, the turn begins again without it, and with
 that must show the same moment: snapshots with a foreign key between them, or with a
 condition that asks for the rows of the other. A parent that went on alone would lose
 rows that a child refers to, and a child that went on alone could not refer to new ones.
+
+A push that was refused for a table leaves its calls, and those after them, in queues of
+the site. Their snapshots wait for the push; others are refreshed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from deferred.errors import TargetColumnsMoved
+from deferred.errors import TargetColumnsMoved, ValueWouldChange
+from deferred.queues.queue import list_queues, undelivered_calls
 from masters.errors import PartUnrecorded, UnknownColumn
 from sites.errors import SnaptideError, StillNeeded, UnknownTable
 from sites.names import QualifiedName
@@ -41,7 +45,7 @@ from snapshots.reports import SnapshotReport
 
 #: Failures that belong to the snapshot or table that they name. Others are about the
 #: call or both databases, or ask people first (`MassDelete`), and stop the whole group.
-_OF_ONE = (
+OF_ONE = (
     CallsUseColumn,
     ColumnChanged,
     ColumnGone,
@@ -55,6 +59,7 @@ _OF_ONE = (
     UnknownColumn,
     UndeliveredCalls,
     UnknownTable,
+    ValueWouldChange,
 )
 
 #: Those of them that say that a column has gone or got another name.
@@ -65,6 +70,7 @@ def refresh_possible(
     read: Callable[[], Task],
     follow: Callable[[Task], bool],
     progress: Progress | None,
+    refused: SnaptideError | None = None,
 ) -> tuple[Task, str, tuple[SnapshotReport, ...]]:
     """Refresh a group once; commits at the site, then at the master.
 
@@ -72,6 +78,8 @@ def refresh_possible(
         read: reads the input. Each turn needs it anew, because the two databases may
             have met in the one before.
         follow: has the snapshots follow DDL that the master has for its sites.
+        refused: why the push before stopped at a table. Snapshots whose changes wait
+            stay behind.
 
     Returns:
         What was refreshed and left behind, the position that the group shows now, and
@@ -81,6 +89,11 @@ def refresh_possible(
         the error of a snapshot, if the refresh is strict or no other one can go on.
     """
     left: dict[str, Behind] = {}
+    if refused is not None:
+        task = read()
+        left = _with_dependants(task, refused, _not_pushed(task, refused))
+        if len(left) == len(task.members):
+            raise refused
     while True:
         task = _without(read(), left)
         try:
@@ -88,14 +101,31 @@ def refresh_possible(
                 return task, *refresh_once.refresh_once(task, progress)
         except DdlWaits:
             error = _refusal(follow, task, None)
-        except _OF_ONE as found:
+        except OF_ONE as found:
             error = _refusal(follow, task, found)
         if error is not None:
-            more = {} if task.options.strict else _concerned(task, error)
+            first = [one.key for one in task.members if _concerns(error, one)]
+            strict = task.options.strict
+            more = {} if strict else _with_dependants(task, error, first)
             # Nothing of the group, or nothing else.
             if len(more) in (0, len(task.members)):
                 raise error
             left |= more
+
+
+def _not_pushed(task: Task, refused: SnaptideError) -> list[str]:
+    """The snapshots with changes that the master has not answered.
+
+    Also the one that could not follow DDL before the push, if that is why.
+    """
+    with task.site.transaction() as connection:
+        queues = {one.snapshot: one for one in list_queues(connection)}
+        return [
+            one.key
+            for one in task.members
+            if refused.facts.get("snapshot") == one.key
+            or (one.key in queues and undelivered_calls(connection, queues[one.key]))
+        ]
 
 
 def _refusal(
@@ -106,7 +136,7 @@ def _refusal(
         return found
     try:
         return None if follow(task) else found
-    except _OF_ONE as error:
+    except OF_ONE as error:
         return error
 
 
@@ -120,20 +150,19 @@ def _without(task: Task, left: Mapping[str, Behind]) -> Task:
     )
 
 
-def _concerned(task: Task, error: SnaptideError) -> dict[str, Behind]:
+def _with_dependants(
+    task: Task, error: SnaptideError, first: Iterable[str]
+) -> dict[str, Behind]:
     """The snapshots that a failure concerns, and then those that depend on them."""
-    left = {
-        one.key: Behind(code=error.code, why=error.message, hint=_hint(error))
-        for one in task.members
-        if _concerns(error, one)
-    }
+    why = Behind(code=error.code, why=error.message, hint=_hint(error))
+    left = dict.fromkeys(first, why)
     links = _links(task) if left else set()
     waiting = [*left]
     for name in waiting:
         for other in sorted(two for one, two in links if one == name):
             if other not in left:
-                first = left[name].depends_on or name
-                left[other] = replace(left[name], depends_on=first)
+                root = left[name].depends_on or name
+                left[other] = replace(left[name], depends_on=root)
                 waiting.append(other)
     return left
 
@@ -147,7 +176,7 @@ def _concerns(error: SnaptideError, one: Snapshot) -> bool:
 def _hint(error: SnaptideError) -> str:
     if isinstance(error, UnknownTable):
         return "Create the table again, or drop the snapshot that needs it."
-    return error.hint
+    return ColumnGone.hint if isinstance(error, UnknownColumn) else error.hint
 
 
 def _links(task: Task) -> set[tuple[str, str]]:

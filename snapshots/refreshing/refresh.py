@@ -56,8 +56,10 @@ def refresh(
     All snapshots of the group come to one moment of the master. One that cannot be
     refreshed is left behind at the moment that it shows, with the snapshots that
     depend on it or that it depends on: by foreign keys, or because a condition asks
-    for its rows. The report names them, with the reason, and so does the catalog until
-    they come along again. If `strict`, or if anything else fails, none is changed.
+    for its rows. So is one whose changes still wait because the push before was
+    refused for the columns of a table. The report names them, with the reason, and so
+    does the catalog until they come along again. If `strict`, or if anything else
+    fails, none is changed.
 
     Parameters:
         what: a refresh group, or snapshots of one group, as a list or separated
@@ -78,7 +80,8 @@ def refresh(
             or if no other snapshot of the group can be refreshed.
         MasterBehind, PartUnrecorded: DDL is missing at the master, or triggers are.
         ConditionBroken: what a condition names was renamed or dropped at the master.
-        TargetColumnsMoved: changes wait that were made for other columns.
+        TargetColumnsMoved, ValueWouldChange: changes wait that were made for other
+            columns, or for wider ones.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
             of the two databases is away, or was restored or replaced.
         OlderSchema, NewerSchema: another version of Snaptide made the schema of a side.
@@ -111,11 +114,16 @@ def _refresh(
     with site.session() as connection, autocommit(connection):
         group, named = _group_of(connection, site.name, what)
     span.note(group=group.name, master=group.master)
-    pushed, steps = None, Steps()
+    pushed, refused, steps = None, None, Steps()
     if chosen.push_deferred_rpc and group.has_queues:
         with _noted(site, group.name, steps):
             steps.begin(PUSH)
-            pushed = _push(site, group)
+            try:
+                pushed = _push(site, group)
+            except possible.OF_ONE as error:
+                if chosen.strict:
+                    raise
+                refused = error
     with (
         refresh_group.exclusively(site, group.name) as connection,
         _noted(site, group.name, steps),
@@ -132,7 +140,7 @@ def _refresh(
                     _read, connection, site, group.name, named, chosen, steps
                 )
                 done, position, reports = possible.refresh_possible(
-                    read, partial(_follow, connection), progress
+                    read, partial(_follow, connection), progress, refused
                 )
     return RefreshReport(
         site=site.name,
@@ -141,6 +149,7 @@ def _refresh(
         position=position,
         seconds=time.monotonic() - started,
         pushed=pushed,
+        not_pushed=None if refused is None else f"{refused.code} {refused.message}",
         behind=tuple(
             LeftBehind(
                 name=one.key,

@@ -49,8 +49,9 @@ def refresh(
     A snapshot that cannot be refreshed stays at the moment that it shows, with those
     that depend on it; the others come to one new moment (--strict: all or none).
 
-    Ends with 3 if snapshots stay behind, if the push before it parked transactions, if
-    changes of rows that left were withdrawn, or if the site refuses rows.
+    Ends with 3 if snapshots stay behind, if the push before it parked transactions or
+    was refused, if changes of rows that left were withdrawn, or if the site refuses
+    rows.
 
     Example: snaptide refresh jfk flights --method cf
     """
@@ -63,6 +64,7 @@ def refresh(
     end_if(
         attention=parked
         or report.behind
+        or report.not_pushed
         or any(one.refused or one.withdrawn for one in report.snapshots)
     )
 
@@ -86,6 +88,8 @@ def _shown(report: RefreshReport) -> Group:
             f"Pushed before: {counted(report.pushed.transactions, 'transaction')}, "
             f"{report.pushed.errors} parked."
         )
+    if report.not_pushed is not None:
+        lines.append(f"Not pushed before: {report.not_pushed}")
     lines += [f"{one.name}: {said}" for one in report.snapshots if (said := one.moves)]
     lines += [
         f"{one.name}: the site refuses {count} of them: {why}"

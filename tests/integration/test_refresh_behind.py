@@ -7,6 +7,7 @@ import pytest
 import masters
 import snapshots
 from deferred.errors import TargetColumnsMoved
+from masters.errors import UnknownColumn
 from sites import Directory, Site
 from sites.errors import UnknownTable
 from snapshots.errors import ColumnGone
@@ -250,6 +251,84 @@ def test_changes_of_users_of_one_that_stays_behind(hq, jfk):
         ("mine",),
         ("theirs",),
     ]
+
+
+def test_a_push_that_is_refused_stops_only_what_waits(hq, jfk):
+    """Flights wait in the same queue, and airlines have to show their moment."""
+    snapshots.create(jfk, "lines", table="airline", master="hq", group="other")
+    refresh(jfk, "other")
+    run(hq, "ALTER TABLE note RENAME body TO text")
+    run(jfk, "UPDATE note SET body = 'mine' WHERE id = 1")
+    run(hq, "UPDATE airline SET name = 'new' WHERE id = 1")
+    before, old = shown(jfk), contents(jfk, "note", "flight", "airline")
+    report = snapshots.refresh(jfk, "airport")
+    assert (report.pushed, [one.name for one in report.snapshots]) == (
+        None,
+        ["airline", "flight"],
+    )
+    [left] = report.behind
+    assert (left.name, left.code, left.hint) == (
+        "note",
+        UnknownColumn.code,
+        ColumnGone.hint,
+    )
+    assert report.not_pushed == f"{left.code} {left.why}"
+    assert contents(jfk, "airline") == contents(hq, "airline")
+    assert contents(jfk, "note") == old[:1]
+
+    run(
+        jfk,
+        "INSERT INTO airline VALUES (7, 'seven')",
+        "INSERT INTO flight VALUES (7, 'A7', 7)",
+    )
+    run(hq, "UPDATE flight SET gate = 'theirs' WHERE id = 3")
+    old = contents(jfk, "note", "flight", "airline")
+    with pytest.raises(UnknownColumn, match="no longer has the column body"):
+        snapshots.refresh(jfk, "airport")
+    with pytest.raises(UnknownColumn):
+        snapshots.refresh(jfk, "airport", strict=True)
+    assert contents(jfk, "note", "flight", "airline") == old
+
+    # The other group has nothing that waits for this master, and goes on.
+    report = snapshots.refresh(jfk, "other")
+    assert report.behind == ()
+    assert "SNP-131" in str(report.not_pushed)
+    assert contents(jfk, "lines") == contents(hq, "airline")
+    snapshots.alter_columns(jfk, "note", rename={"body": "text"})
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    assert run(hq, "SELECT text FROM note WHERE id = 1") == [("mine",)]
+    assert shown(jfk) != before
+
+
+def test_a_queue_of_the_push_that_was_refused_waits_with_its_parents(hq, jfk):
+    run(
+        hq,
+        "CREATE TABLE crew (id int PRIMARY KEY)",
+        "INSERT INTO crew VALUES (1)",
+    )
+    log(hq, "crew")
+    snapshots.create(jfk, "crew", master="hq", group="airport")
+    refresh(jfk, "airport")
+    run(hq, "ALTER TABLE note RENAME body TO text", "INSERT INTO crew VALUES (2)")
+    run(
+        jfk,
+        "UPDATE note SET body = 'mine' WHERE id = 1",
+        "UPDATE flight SET gate = 'mine' WHERE id = 1",
+    )
+    report = snapshots.refresh(jfk, "airport")
+    assert [one.name for one in report.snapshots] == ["crew"]
+    told = {one.name: (one.code, one.depends_on) for one in report.behind}
+    assert told == {
+        "note": ("SNP-131", None),
+        "flight": ("SNP-131", None),
+        "airline": ("SNP-131", "flight"),
+    }
+    assert contents(jfk, "crew") == contents(hq, "crew")
+    snapshots.alter_columns(jfk, "note", rename={"body": "text"})
+    settle(jfk)
+    assert run(jfk, BEHIND) == []
+    assert_equal_to_master(jfk)
 
 
 def test_after_a_repair_of_the_master_all_rows_are_compared(hq, jfk):

@@ -137,8 +137,9 @@ def test_a_value_without_a_place_waits_until_it_has_one(hq: Site, jfk: Site) -> 
     run(jfk, "UPDATE public.orders SET last = 'mine' WHERE id = 1")
     masters.execute_ddl(hq, "ALTER TABLE orders DROP last")
     for _ in range(2):
-        with pytest.raises(CallsUseColumn, match="a value to last"):
-            snapshots.refresh(jfk, "airport")
+        [left] = snapshots.refresh(jfk, "airport").behind
+        assert (left.name, left.code) == ("orders", CallsUseColumn.code)
+        assert "a value to last" in left.why
     assert queued(jfk) == 1
     run(jfk, "UPDATE public.orders SET last = 'l1' WHERE id = 1")
     assert columns(jfk) == "id,airport,first,last,qty"
