@@ -134,6 +134,10 @@ def _describe(
         updatable=updatable,
         leaving=leaving,
         loaded=False,
+        # If the master renames columns before the first refresh, it follows.
+        master_columns=tuple(
+            definition.table.column(name).state for name in definition.columns
+        ),
         ddl_followed=definition.ddl,
     )
 

@@ -112,7 +112,7 @@ def _rewritten(
     connection: Connection, home: Connection, site: str, one: Snapshot, table: Table
 ) -> Iterator[Finding]:
     """Findings about DDL on the master table since the last refresh."""
-    if one.master_columns is None:
+    if one.master_columns is None or not one.loaded:
         return
     try:
         refuse_generated_otherwise(one, table, describe(connection, one.base))

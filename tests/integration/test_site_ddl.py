@@ -380,6 +380,37 @@ def test_sites_that_only_read_need_no_default(hq: Site, jfk: Site) -> None:
     assert columns(jfk, "seen") == "id,airport,first,last,qty,state"
 
 
+MOVED = (
+    "ALTER TABLE orders RENAME first TO given; ALTER TABLE orders DROP last;"
+    "ALTER TABLE orders ADD state text NOT NULL DEFAULT 'new'"
+)
+
+
+def test_a_snapshot_that_the_master_has_not_heard_of(hq: Site, jfk: Site) -> None:
+    """It was made before the DDL, and is filled afterwards."""
+    made: dict[str, Any] = {"table": "orders", "master": "hq", "updatable": True}
+    snapshots.create(jfk, "early", group="moved", **made)
+    snapshots.create(jfk, "late", group="added", **made)
+    snapshots.refresh(jfk, "added")
+    run(hq, "DELETE FROM snaptide.registered_snapshot WHERE snapshot = 'late'")
+    run(jfk, "UPDATE public.late SET first = 'mine' WHERE id = 1")
+    assert masters.execute_ddl(hq, MOVED).sites == ("jfk",)
+    for name, group in (("early", "moved"), ("late", "added")):
+        assert snapshots.refresh(jfk, group).behind == ()
+        assert columns(jfk, name) == "id,airport,given,qty,state"
+    assert run(hq, "SELECT given FROM public.orders WHERE id = 1") == [("mine",)]
+
+    snapshots.create(jfk, "new", group="new", **made)
+    assert masters.execute_ddl(hq, "ALTER TABLE orders ADD gate text").sites == ("jfk",)
+    for name, group in (("new", "new"), ("late", "added")):
+        run(hq, "DELETE FROM snaptide.registered_snapshot WHERE snapshot = 'late'")
+        snapshots.refresh(jfk, group)
+        snapshots.refresh(jfk, group)
+        assert columns(jfk, name) == "id,airport,given,qty,state,gate"
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
 def test_a_site_that_goes_to_another_master_of_the_group(world: Directory) -> None:
     """It is altered during the switch, by the refresh that levels the two masters."""
     hq, lax, jfk = world["hq"], world["lax"], world["jfk"]
