@@ -15,6 +15,7 @@ from sites import Site
 from sites.sessions import identity
 from sites.sessions.identity import Identity
 from snapshots.definitions import definition, refresh_group, snapshot
+from snapshots.definitions.errors import UnknownColumn
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
 
@@ -76,7 +77,7 @@ def look(site: Site, what: str, to: str) -> Switch:
     new, keys = site.peer(to), {one.key for one in members}
     replicated = _replicated(new, group, members)
     for one in members:
-        _refuse_other_table(new, one)
+        _refuse_other_table(new, group, one)
     return Switch(
         site=site,
         new=new,
@@ -133,19 +134,32 @@ def _replicated(new: Site, group: RefreshGroup, members: Sequence[Snapshot]) -> 
     return found
 
 
-def _refuse_other_table(new: Site, member: Snapshot) -> None:
+def _refuse_other_table(new: Site, group: RefreshGroup, member: Snapshot) -> None:
     """Make sure that the new master's table suits a snapshot as it is.
 
     Raises:
         NoSnapshotLog, UnknownTable, SnapshotRefused, CannotSwitch.
     """
-    found = definition.define(
-        new,
-        member.master,
-        columns=member.columns,
-        condition=member.condition,
-        updatable=member.updatable,
-    )
+    try:
+        found = definition.define(
+            new,
+            member.master,
+            columns=member.columns,
+            condition=member.condition,
+            updatable=member.updatable,
+        )
+    except UnknownColumn as gone:
+        raise CannotSwitch(
+            f"At {new.name}, {gone.message.rstrip('.')}, which {member.key} has: the "
+            f"site knows columns by their numbers at {group.master}, and cannot tell "
+            f"which one it is by now. If {group.master} answers, have the snapshot "
+            "follow there first (snaptide refresh, or snaptide snapshot alter "
+            "--rename, --drop-column). If it is gone for good, forget it, give the "
+            "masters the former columns back (snaptide group execute-ddl), switch, "
+            "and change them again with --and-sites.",
+            snapshot=member.key,
+            table=str(member.master),
+        ) from gone
     for what, there, here in (
         ("columns", found.columns, member.columns),
         ("identity", found.identity, member.identity_columns),

@@ -10,7 +10,7 @@ from deferred.errors import TargetColumnsMoved
 from groups.errors import CannotSwitch
 from sites import Directory
 from tests.fix_worlds import prepared_once
-from tests.grouped import GROUP, push_all
+from tests.grouped import GROUP, push_all, without
 from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh
 
@@ -38,9 +38,9 @@ def world(sites: Directory) -> None:
     run(sites["jfk"], "UPDATE public.t SET a = 'mine'")
 
 
-def alter(world: Directory, statements: str) -> None:
+def alter(world: Directory, statements: str, *, and_sites: bool = False) -> None:
     groups.suspend(world["hq"], GROUP)
-    groups.execute_ddl(world["hq"], GROUP, statements)
+    groups.execute_ddl(world["hq"], GROUP, statements, and_sites=and_sites)
     groups.resume(world["hq"], GROUP)
 
 
@@ -80,3 +80,25 @@ def test_a_column_that_is_gone(world: Directory) -> None:
     # Their old values are compared with the new column: both are in conflict.
     assert run(world["lax"], "SELECT a, b FROM public.t") == [("A", None)]
     assert len(deferred.list_errors(world["lax"])) == 2
+
+
+def test_a_column_that_was_renamed_and_a_master_that_is_gone(world: Directory) -> None:
+    """Numbers of columns mean nothing at another master, and names have changed."""
+    jfk = world["jfk"]
+    groups.switch_master(jfk, "t", to="lax")
+    run(jfk, "UPDATE public.t SET b = 'mine, too'")
+    rename = "ALTER TABLE public.t RENAME a TO c"
+    alter(world, rename, and_sites=True)
+    with without(world, "lax") as left:
+        hq, jfk = left["hq"], left["jfk"]
+        with pytest.raises(CannotSwitch, match="t has no column 'a', which t has"):
+            groups.switch_master(jfk, "t", to="hq")
+        groups.forget_master(hq, GROUP, "lax")
+        alter(left, "ALTER TABLE public.t RENAME c TO a")
+        groups.switch_master(jfk, "t", to="hq")
+        deferred.push(jfk, "hq")
+        refresh(jfk, "t")
+        alter(left, rename, and_sites=True)
+        refresh(jfk, "t")
+        assert run(hq, "SELECT c, b FROM public.t") == [("mine", "mine, too")]
+        assert run(jfk, "SELECT c, b FROM public.t") == [("mine", "mine, too")]
