@@ -88,7 +88,8 @@ class Compared:
         the current one of a row that is gone.
         """
         staged, source = self.staged, self.staged.source
-        names = sa.literal(list(staged.columns), sa.ARRAY(Text))
+        columns = sorted(staged.columns, key=_place)
+        names = sa.literal(columns, sa.ARRAY(Text))
         absent = self.current.c[staged.identity[0]].is_(None)
 
         def image(
@@ -98,7 +99,6 @@ class Compared:
             whole = func.jsonb_object(names, texts, type_=JSONB)
             return sa.case((sa.not_(unless), whole))
 
-        columns = staged.columns
         return (
             select(
                 source.c.call_no,
@@ -111,6 +111,12 @@ class Compared:
             .cte("images")
             .prefix_with("MATERIALIZED", dialect="postgresql")
         )
+
+
+def _place(name: str) -> tuple[int, bytes]:
+    """Where a name comes in a `jsonb`, which sorts its names when it is made."""
+    stored = name.encode()
+    return len(stored), stored
 
 
 def chosen(
