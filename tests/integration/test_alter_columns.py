@@ -744,7 +744,7 @@ def test_a_snapshot_that_is_not_filled_yet(hq: Site, jfk: Site) -> None:
     made: dict[str, Any] = {"master": "hq", "group": "new", "updatable": True}
     few = ["id", "airport", "first"]
     snapshots.create(jfk, "new", table="orders", columns=few, **made)
-    with pytest.raises(ColumnsRefused, match="no refresh has noted"):
+    with pytest.raises(ColumnsRefused, match="is not the column that was called first"):
         snapshots.alter_columns(jfk, "new", rename={"first": "last"})
     snapshots.alter_columns(jfk, "new", add=["qty"], drop=["first"])
     snapshots.refresh(jfk, "new")
