@@ -18,6 +18,7 @@ from snapshots.creating.alter import Condition
 from snapshots.creating.columns_asked import Asked, refused
 from snapshots.definitions import refresh_group, rewrites, snapshot
 from snapshots.definitions.definition import Definition, define
+from snapshots.definitions.errors import UnknownColumn
 from snapshots.definitions.snapshot import Snapshot
 
 
@@ -85,13 +86,7 @@ def planned(
         others = [member for member in members if member.key != one.key]
         altered = alter.with_followers(master, now, condition, [*others, now])
         now = altered[one.key]
-    definition = define(
-        master,
-        one.master,
-        columns=now.columns,
-        condition=now.condition,
-        updatable=one.updatable,
-    )
+    definition = _defined(master, one, now)
     known = numbers(connection, one, definition.table)
     columns_asked.refuse_others(one, definition.table, wanted, known)
     columns_asked.refuse_unfit(one, definition, wanted)
@@ -117,6 +112,27 @@ def planned(
             find_queue(connection, one.key),
         ),
     )
+
+
+def _defined(master: Site, one: Snapshot, now: Snapshot) -> Definition:
+    """What the master makes of the columns that the snapshot is to have."""
+    try:
+        return define(
+            master,
+            one.master,
+            columns=now.columns,
+            condition=now.condition,
+            updatable=one.updatable,
+        )
+    except UnknownColumn as unknown:
+        name = unknown.facts["column"]
+        if name not in one.columns:
+            raise
+        raise refused(
+            one,
+            f"the master has renamed or dropped {name}; rename or drop it here by the "
+            "same command",
+        ) from None
 
 
 def numbers(

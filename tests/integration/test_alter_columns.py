@@ -521,6 +521,8 @@ def test_a_column_that_the_master_has_dropped(hq: Site, jfk: Site) -> None:
     run(jfk, "UPDATE public.orders SET last = 'mine' WHERE id = 4")
     with pytest.raises(CallsUseColumn, match="a value to last"):
         snapshots.alter_columns(jfk, "orders", drop=["last"])
+    with pytest.raises(ColumnsRefused, match="renamed or dropped last"):
+        snapshots.alter_columns(jfk, "orders", drop=["first"])
     assert run(jfk, COLUMNS) == [("id,airport,first,last,qty",)]
 
     # What the hint says.
