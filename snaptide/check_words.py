@@ -50,12 +50,9 @@ def values(row: Mapping[str, str | None] | None) -> str:
 
 def said_of(report: CheckReport) -> str:
     """The outcome of a check in a sentence or two."""
-    left = (("Not compared", report.away), ("Not loaded yet", report.not_loaded))
-    parts = [
-        _of_rows(report),
-        *(f"{w}: {', '.join(some)}." for w, some in left if some),
-    ]
-    return " ".join(parts)
+    left = [*report.away, *report.not_compared]
+    said = _of_rows(report)
+    return f"{said} Not compared: {', '.join(left)}." if left else said
 
 
 def _of_rows(report: CheckReport) -> str:
@@ -74,7 +71,7 @@ def _of_rows(report: CheckReport) -> str:
 def counts_of(one: SnapshotCheck | TableCheck) -> Iterator[tuple[str, str, int]]:
     """How many rows differ in which way for which reason; a line if none does."""
     if not one.counts:
-        yield "-", "equal" if one.equal else "not loaded", 0
+        yield "-", "equal" if one.equal else "not compared", 0
     for count in one.counts:
         yield count.kind.value, count.reason.value, count.rows
 

@@ -117,7 +117,7 @@ class SnapshotCheck:
 
     @property
     def compared(self) -> bool:
-        """Whether its rows were compared: a snapshot without a first load has none."""
+        """Whether its rows were compared; if not, `unproven` says why."""
         return self.moment_here is not None
 
     @property
@@ -161,8 +161,8 @@ class CheckReport:
         return not self.away and all(one.equal for one in self.snapshots)
 
     @property
-    def not_loaded(self) -> tuple[str, ...]:
-        """The snapshots that were not compared, because they wait for their load."""
+    def not_compared(self) -> tuple[str, ...]:
+        """The snapshots that are not loaded yet, or do not fit their table any more."""
         return tuple(one.name for one in self.snapshots if not one.compared)
 
     @property

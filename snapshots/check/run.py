@@ -12,7 +12,7 @@ from tenacity import stop_after_attempt
 
 from sites import QualifiedName, extras, retry, traces
 from sites.conditions import where
-from sites.errors import OtherSchema, SiteUnreachable
+from sites.errors import OtherSchema, SiteUnreachable, SnaptideError
 from sites.progress import Progress
 from sites.sessions import identity
 from sites.sessions.site import Site
@@ -24,6 +24,7 @@ from snapshots.definitions.errors import UnknownColumn
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences.window import Member
 from snapshots.errors import PositionMoved
+from snapshots.refreshing.possible import OF_ONE, concerns
 
 #: How often a check begins anew if refreshes keep coming in between.
 ATTEMPTS = 10
@@ -60,8 +61,8 @@ def check(
     proven (docs/explanation/proven-equal.md). Oracle: DBMS_RECTIFIER_DIFF.DIFFERENCES,
     which needs quiet tables; Informix: `cdr check replicate`.
 
-    A group whose master does not answer is named in the report, and the others are
-    compared.
+    A group whose master does not answer is named in the report, and so is a snapshot
+    whose table has changed so that it does not fit; the others are compared.
 
     Parameters:
         what: refresh groups and snapshots; all of the site if none is given. Each group
@@ -96,7 +97,8 @@ def check(
             or replaced.
         OlderSchema, NewerSchema: another version of Snaptide made the schema of a side.
         PositionMoved: refreshes came in between again and again.
-        ColumnGone, RowsHidden: a table has changed since the snapshot was created.
+        ColumnGone, RowsHidden: a table has changed since its snapshot was created, and
+            there is no other snapshot to compare.
         SparkError: Spark did not start, or failed.
         MissingExtra: `snaptide[spark]` is not installed.
     """
@@ -235,19 +237,60 @@ def _check_groups(
 
     Raises:
         SiteUnreachable, OlderSchema, NewerSchema: no group could be checked.
+        one of `OF_ONE`: nothing could be compared, and this is why.
     """
     found: list[SnapshotCheck] = []
     away: dict[str, str] = {}
+    unfit: list[SnaptideError] = []
     for group, members in groups.items():
         try:
-            found += _check_group(site, group, members, wanted, progress)
+            found += _check_fitting(site, group, members, wanted, unfit, progress)
         except (SiteUnreachable, OtherSchema) as error:
             if error.facts.get("site") == site.name:
                 raise
             away[group] = error.message
             if len(away) == len(groups):
                 raise
+    if unfit and not any(one.compared for one in found):
+        raise unfit[0]
     return found, away
+
+
+def _check_fitting(
+    site: Site,
+    group: str,
+    asked: Sequence[Snapshot],
+    wanted: _Wanted,
+    unfit: list[SnaptideError],
+    progress: Progress | None,
+) -> list[SnapshotCheck]:
+    """Check the snapshots of a group that fit their tables.
+
+    Parameters:
+        unfit: gets the errors of the others.
+    """
+    left = list(asked)
+    why: dict[str, str] = {}
+    found: dict[str, SnapshotCheck] = {}
+    while left:
+        try:
+            found = _check_group(site, group, left, wanted, progress)
+            break
+        except OF_ONE as error:
+            its = [one for one in left if concerns(error, one)]
+            if not its:
+                raise
+            unfit.append(error)
+            why |= {one.key: error.message.rstrip(".") for one in its}
+            left = [one for one in left if one.key not in why]
+    if len(found) < len(asked):
+        with site.transaction() as connection:
+            its_group = refresh_group.find(connection, group)
+        assert its_group is not None
+        for one in asked:
+            reason = why.get(one.key, "it has not been loaded yet")
+            found.setdefault(one.key, _not_compared(one, its_group.master, reason))
+    return [found[one.key] for one in asked]
 
 
 def _check_group(
@@ -256,15 +299,15 @@ def _check_group(
     asked: Sequence[Snapshot],
     wanted: _Wanted,
     progress: Progress | None,
-) -> list[SnapshotCheck]:
+) -> dict[str, SnapshotCheck]:
+    """Check snapshots of a group at one moment; without those that are not loaded."""
     names = [one.key for one in asked]
     given = conditions(site, group, asked, wanted.where)
     found: dict[str, SnapshotCheck] = {}
-    master = ""
     with traces.span("check", site=site.name, group=group) as span:
         for attempt in retry.on(PositionMoved, stop=stop_after_attempt(ATTEMPTS)):
             with attempt, moments.held(site, group, names) as held:
-                master = held.sides.master.site.name
+                span.note(master=held.sides.master.site.name)
                 if wanted.written is not None:
                     for side in (held.sides.master, held.sides.site):
                         commit_times.require(side.at, side.site.name)
@@ -284,12 +327,11 @@ def _check_group(
                     left_out = _not_carried(every[one.name])
                     found[one.name] = replace(one, not_carried=left_out)
         span.note(
-            master=master,
             rows=sum(one.rows_master for one in found.values()),
             differing=sum(c.rows for one in found.values() for c in one.counts),
             unexplained=sum(one.unexplained for one in found.values()),
         )
-    return [found.get(one.key) or _not_loaded(one, master) for one in asked]
+    return found
 
 
 def _restricted(member: Member, wanted: _Wanted, given: str | None) -> Member:
@@ -312,7 +354,7 @@ def _not_carried(member: Member) -> tuple[str, ...]:
     return tuple(name for name in member.master.names if name not in there)
 
 
-def _not_loaded(one: Snapshot, master: str) -> SnapshotCheck:
+def _not_compared(one: Snapshot, master: str, why: str) -> SnapshotCheck:
     return SnapshotCheck(
         name=one.key,
         group=one.refresh_group,
@@ -325,5 +367,5 @@ def _not_loaded(one: Snapshot, master: str) -> SnapshotCheck:
         rows_here=0,
         counts=(),
         differences=(),
-        unproven="it has not been loaded yet",
+        unproven=why,
     )

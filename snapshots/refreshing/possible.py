@@ -104,7 +104,7 @@ def refresh_possible(
         except OF_ONE as found:
             error = _refusal(follow, task, found)
         if error is not None:
-            first = [one.key for one in task.members if _concerns(error, one)]
+            first = [one.key for one in task.members if concerns(error, one)]
             strict = task.options.strict
             more = {} if strict else _with_dependants(task, error, first)
             # Nothing of the group, or nothing else.
@@ -167,7 +167,8 @@ def _with_dependants(
     return left
 
 
-def _concerns(error: SnaptideError, one: Snapshot) -> bool:
+def concerns(error: SnaptideError, one: Snapshot) -> bool:
+    """Whether one of `OF_ONE` belongs to a snapshot."""
     tables = {str(one.master), str(one.base), *map(str, parents.asked(one))}
     facts = error.facts
     return facts.get("snapshot") == one.key or facts.get("table") in tables

@@ -100,8 +100,9 @@ def run(
 
     Changes nothing, and users go on working. Ends with 1 if a difference is
     unexplained, with 4 if a group was not compared because its master does not answer,
-    and with 3 if one cannot be told from changes under way, or a snapshot is not loaded
-    yet. `run` may be left out, unless the site is called as another verb.
+    and with 3 if one cannot be told from changes under way, or a snapshot was not
+    compared, because it is not loaded yet or does not fit its table any more. `run` may
+    be left out, unless the site is called as another verb.
 
     Example: snaptide check run jfk flights --where "carrier = 'UA'"
     """

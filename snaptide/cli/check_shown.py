@@ -85,10 +85,10 @@ def end_with(report: CheckReport) -> None:
 
     Raises:
         typer.Exit: rows differ without a reason, or cannot be told, a master is away,
-            or a snapshot is not loaded yet.
+            or a snapshot was not compared.
     """
     end_if(
         failed=report.unexplained,
         unreachable=report.away,
-        attention=report.unproven or report.not_loaded,
+        attention=report.unproven or report.not_compared,
     )

@@ -66,18 +66,18 @@ def test_what_is_not_loaded_yet_is_not_called_equal(
     snapshots.create(jfk, "u", master="hq")
     page = tmp_path / "check.html"
     done = snaptide("check", "jfk", "--save", "--html", str(page))
-    assert (done.exit_code, "Equal. Not loaded yet: u." in done.stdout) == (3, True)
-    assert "not loaded" in done.stdout
+    assert (done.exit_code, "Equal. Not compared: u." in done.stdout) == (3, True)
+    assert "u: it has not been loaded yet." in done.stdout
     assert "Nothing is proven: it has not been loaded yet." in page.read_text("utf-8")
     report = snapshots.show_check(jfk, 1)
     assert [(one.name, one.equal) for one in report.snapshots] == [
         ("t", True),
         ("u", False),
     ]
-    assert (report.equal, report.not_loaded) == (False, ("u",))
+    assert (report.equal, report.not_compared) == (False, ("u",))
     done = snaptide("check", "jfk", "u")
     assert done.exit_code == 3
-    assert "Nothing was compared. Not loaded yet: u." in done.stdout
+    assert "Nothing was compared. Not compared: u." in done.stdout
     # A check that has not looked at it does not count as one, once it is loaded.
     refresh(jfk, "u")
     found = json.loads(snaptide("doctor", "jfk", "--json").stdout)
@@ -85,6 +85,33 @@ def test_what_is_not_loaded_yet_is_not_called_equal(
     assert what.startswith("No check of all rows")
     done = snaptide("check", "hq")
     assert (done.exit_code, "Nothing was compared." in done.stdout) == (0, True)
+
+
+def test_a_snapshot_that_does_not_fit_is_named_and_others_are_compared(
+    snaptide: Snaptide, hq: Site, jfk: Site
+) -> None:
+    run(hq, "CREATE TABLE public.u (id int PRIMARY KEY, note text)")
+    log(hq, "u")
+    snapshots.create(jfk, "u", master="hq", group="other", updatable=True)
+    snapshots.create(jfk, "v", table="u", master="hq", group="t", columns=["id"])
+    refresh(jfk, "other")
+    refresh(jfk, "t")
+    run(hq, "ALTER TABLE public.u RENAME note TO remark")
+    report = snapshots.check(jfk)
+    assert {one.name: one.equal for one in report.snapshots} == {
+        "t": True,
+        "u": False,
+        "v": True,
+    }
+    assert (report.equal, report.not_compared) == (False, ("u",))
+    done = snaptide("check", "jfk")
+    assert (done.exit_code, "Not compared: u." in done.stdout) == (3, True)
+    assert "u: u no longer has the column note." in done.stdout
+    # In a group with others, too.
+    snapshots.create(jfk, "w", table="u", master="hq", group="other", columns=["id"])
+    refresh(jfk, "other")
+    assert snapshots.check(jfk, "other").not_compared == ("u",)
+    assert "SNP-214" in snaptide("check", "jfk", "u").stderr
 
 
 def test_equal_rows_are_proven_whatever_the_logs_name(

@@ -194,9 +194,9 @@ def test_what_was_not_loaded_is_not_called_equal(
     new = replace(found("new"), moment_here=None, position=None, unproven=waits)
     full = replace(found("full"), unproven="the logs do not name all")
     page = browser.get(f"/sites/jfk/checks/{save(sites, new, full)}")
-    assert '<p class="problem">Equal. Not loaded yet: new.</p>' in page
+    assert '<p class="problem">Equal. Not compared: new.</p>' in page
     assert waits in page
-    assert "not loaded" in page
+    assert "it has not been loaded yet" in page
     assert "the logs do not name all" not in page
 
 
