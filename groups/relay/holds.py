@@ -147,11 +147,6 @@ def _read(
     connection: Connection, wanted: sa.Select[*tuple[Any, ...]]
 ) -> list[QuietGroup]:
     return [
-        QuietGroup(
-            group_id=row.group_id,
-            by=row.quiet_by,
-            since=row.since,
-            why=row.why,
-        )
-        for row in connection.execute(wanted)
+        QuietGroup(group_id=one.group_id, by=one.quiet_by, since=one.since, why=one.why)
+        for one in connection.execute(wanted)
     ]

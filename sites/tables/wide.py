@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.dialects import postgresql
 
 from sites import names
-from sites.names import QualifiedName, identifier
+from sites.names import QualifiedName, comma, identifier
 from sites.sql import load
 from sites.tables.table import Table
 from sites.transfer.transport import raw
@@ -131,12 +131,12 @@ def _parts(
         "store": identifier(store),
         "function": identifier(store),
         "kind": identifier(_kind(store)),
-        "typed": _comma(typed),
-        "plain": _comma(plain),
-        "new_plain": _comma(sql.SQL("NEW.{}").format(one) for one in plain),
-        "new_images": _comma(sql.SQL("NEW.{}").format(one) for one in wide),
-        "shown_plain": _comma(sql.SQL("s.{}").format(one) for one in plain),
-        "shown_images": _comma(sql.SQL("i.{}").format(one) for one in wide),
+        "typed": comma(typed),
+        "plain": comma(plain),
+        "new_plain": comma(sql.SQL("NEW.{}").format(one) for one in plain),
+        "new_images": comma(sql.SQL("NEW.{}").format(one) for one in wide),
+        "shown_plain": comma(sql.SQL("s.{}").format(one) for one in plain),
+        "shown_images": comma(sql.SQL("i.{}").format(one) for one in wide),
     }
 
 
@@ -151,7 +151,3 @@ def _drop(connection: Connection, kind: str, name: QualifiedName) -> None:
 
 def _most(size: int) -> int:
     return -(-size // _ALIGNED) * _ALIGNED if size > 0 else _STAYS
-
-
-def _comma(parts: Iterable[sql.Composable]) -> sql.Composed:
-    return sql.SQL(", ").join(parts)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection, Update, update
+from sqlalchemy import Connection
 
 from sites import faults
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables import ddl, locks
 from sites.tables.table import ForeignKey, describe
-from snapshots import catalog
 from snapshots.creating import base_table
 from snapshots.creating.listing import describe_snapshot
 from snapshots.definitions import frozen, parents, refresh_group, rewrites, snapshot
@@ -123,18 +122,11 @@ def alter_leaving(site: Site, name: str, leaving: Leaving | str) -> SnapshotDesc
         for attempt in locks.patiently():
             with attempt, site.transaction() as connection:
                 locks.briefly(connection)
-                connection.execute(change(before).values(leaving=policy))
+                connection.execute(snapshot.change(before).values(leaving=policy))
                 if before.loaded:
                     altered = replace(before, leaving=policy)
                     frozen.guard(connection, altered, describe(connection, before.base))
     return describe_snapshot(site, name)
-
-
-def change(one: Snapshot) -> Update:
-    """The statement that changes what the catalog says of a snapshot."""
-    return update(catalog.snapshot).where(
-        catalog.snapshot.c.schema == one.schema, catalog.snapshot.c.name == one.name
-    )
 
 
 def with_followers(
@@ -188,7 +180,7 @@ def replace_conditions(
     # The master registers other parents at the next refresh.
     for one in altered:
         values = {"condition": one.condition, **rewrites.COMPARED}
-        connection.execute(change(one).values(values))
+        connection.execute(snapshot.change(one).values(values))
     members = snapshot.members(connection, altered[0].refresh_group)
     for one in members:
         parents.refuse_hiding(connection, one)

@@ -21,7 +21,7 @@ from sites.tables import columns as table_columns
 from sites.tables import ddl, views_again, wide
 from sites.tables.ddl import NewColumn
 from sites.tables.table import Column, Table, describe
-from snapshots.creating import alter, base_table, columns_asked, create
+from snapshots.creating import base_table, columns_asked, create
 from snapshots.creating.columns_asked import refused
 from snapshots.creating.columns_plan import Plan
 from snapshots.definitions import parents, rewrites, snapshot
@@ -218,12 +218,12 @@ def _note(connection: Connection, plan: Plan, base: Table, *, filled: bool) -> N
     now = plan.now
     for one in snapshot.members(connection, now.refresh_group):
         if parents.asked(one).get(now.master, frozenset()) & {*plan.wanted.add}:
-            connection.execute(alter.change(one).values(**rewrites.COMPARED))
+            connection.execute(snapshot.change(one).values(**rewrites.COMPARED))
     numbers = [base.column(name).number for name in now.columns]
     states = None if now.master_columns is None else list(now.master_columns)
     unknown = rewrites.COMPARED if plan.wanted.add and not filled else {}
     connection.execute(
-        alter.change(now).values(
+        snapshot.change(now).values(
             columns=list(now.columns),
             column_numbers=numbers,
             master_columns=states,

@@ -73,12 +73,7 @@ def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) 
             with ddl.dropping(f"Snapshot {found.key}"):
                 base_table.drop(connection, found, force=force)
             kept.forget(connection, found.key)
-            connection.execute(
-                delete(catalog.snapshot).where(
-                    catalog.snapshot.c.schema == found.schema,
-                    catalog.snapshot.c.name == found.name,
-                )
-            )
+            connection.execute(delete(catalog.snapshot).where(snapshot.named(found)))
             refresh_group.drop_if_empty(connection, found.refresh_group)
             if rehearsal:
                 connection.rollback()

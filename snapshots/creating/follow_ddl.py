@@ -19,7 +19,7 @@ from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables.table import Table, describe
-from snapshots.creating import alter, alter_columns, columns_asked, columns_plan
+from snapshots.creating import alter_columns, columns_asked, columns_plan
 from snapshots.creating.columns_asked import Asked
 from snapshots.definitions import snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
@@ -163,7 +163,7 @@ def _add(connection: Connection, site: Site, todo: _ToDo) -> None:
         return
     with site.transaction() as writing:
         done = [*one.ddl_followed, *todo.ids]
-        writing.execute(alter.change(one).values(ddl_followed=done))
+        writing.execute(snapshot.change(one).values(ddl_followed=done))
 
 
 def _numbers(connection: Connection, one: Snapshot, table: Table) -> dict[str, int]:

@@ -14,7 +14,7 @@ from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.site import Site
 from snapshots import catalog
-from snapshots.definitions import behind
+from snapshots.definitions import behind, snapshot
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.merging import kept
 from snapshots.reports import AskedTable, SnapshotDescription
@@ -53,11 +53,7 @@ def describe_snapshot(site: Site, name: str) -> SnapshotDescription:
     wanted = names.parse(name)
     with site.session() as connection:
         identity.read(connection)
-        row = connection.execute(
-            _ALL.where(
-                _snapshot.c.schema == wanted.schema, _snapshot.c.name == wanted.name
-            )
-        ).one_or_none()
+        row = connection.execute(_ALL.where(snapshot.named(wanted))).one_or_none()
         if row is None:
             raise UnknownSnapshot(f"There is no snapshot {name}.", snapshot=name)
         return _describe(connection, row)

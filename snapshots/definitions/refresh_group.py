@@ -27,7 +27,7 @@ from snapshots.definitions import refresh_notes, rewrites
 from snapshots.definitions.behind import NOT_BEHIND, Behind
 from snapshots.definitions.errors import MixedMasters
 from snapshots.definitions.refresh_notes import Done
-from snapshots.definitions.snapshot import Snapshot
+from snapshots.definitions.snapshot import Snapshot, change
 from snapshots.errors import MasterChanged, PositionMoved, RefreshRunning
 
 _group = catalog.refresh_group
@@ -208,12 +208,7 @@ def leave_behind(
     for one, why in left:
         position = group.shown_by(one) if one.loaded else None
         connection.execute(
-            sa.update(catalog.snapshot)
-            .where(
-                catalog.snapshot.c.schema == one.schema,
-                catalog.snapshot.c.name == one.name,
-            )
-            .values(
+            change(one).values(
                 behind=asdict(why),
                 position=sa.cast(sa.literal(position), PgSnapshot()),
                 **(rewrites.UNKNOWN if repaired else {}),
@@ -255,15 +250,7 @@ def move(
         )
     )
     for key, values in seen.items():
-        one = parse(key)
-        connection.execute(
-            sa.update(catalog.snapshot)
-            .where(
-                catalog.snapshot.c.schema == one.schema,
-                catalog.snapshot.c.name == one.name,
-            )
-            .values({**values, **NOT_BEHIND})
-        )
+        connection.execute(change(parse(key)).values({**values, **NOT_BEHIND}))
     columns.move(connection, [*seen], master)
 
 

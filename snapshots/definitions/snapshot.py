@@ -127,12 +127,7 @@ def key_types(table: Table, key: Sequence[str]) -> list[NativeType]:
 
 def find(connection: Connection, name: QualifiedName) -> Snapshot | None:
     """The snapshot of that name, or None."""
-    row = connection.execute(
-        _SELECT.where(
-            catalog.snapshot.c.schema == name.schema,
-            catalog.snapshot.c.name == name.name,
-        )
-    ).one_or_none()
+    row = connection.execute(_SELECT.where(named(name))).one_or_none()
     return None if row is None else _of(row._mapping)
 
 
@@ -166,6 +161,17 @@ def _id(row: Mapping[str, Any]) -> uuid.UUID | None:
 def all_of(connection: Connection) -> list[Snapshot]:
     """All snapshots of a site, by name."""
     return [_of(row._mapping) for row in connection.execute(_SELECT)]
+
+
+def named(name: QualifiedName | Snapshot) -> sa.ColumnElement[bool]:
+    """Whether a row of the catalog is that of a snapshot."""
+    at = catalog.snapshot.c
+    return sa.and_(at.schema == name.schema, at.name == name.name)
+
+
+def change(one: QualifiedName | Snapshot) -> sa.Update:
+    """The statement that changes what the catalog says of a snapshot."""
+    return sa.update(catalog.snapshot).where(named(one))
 
 
 def refreshed(group: str, method: str) -> sa.Update:

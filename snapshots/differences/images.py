@@ -145,14 +145,7 @@ def source(table: Table, part: Range) -> sa.TableClause:
 
 
 def _present(member: Member, keys: sa.FromClause) -> Select[Any]:
-    base = member.base.sql()
-    same = [
-        base.c[name] == keys.c[k]
-        for name, k in zip(
-            member.snapshot.identity_columns, member.snapshot.key_names, strict=True
-        )
-    ]
-    return select(*_images(member, base)).select_from(base.join(keys, sa.and_(*same)))
+    return _of_keys(member, member.base.sql(), keys)
 
 
 def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
@@ -160,13 +153,14 @@ def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
     table = member.master.sql()
     condition = where.clause(member.snapshot.condition)
     rows = select(table).where(condition).subquery("kept")
-    same = [
-        rows.c[name] == keys.c[k]
-        for name, k in zip(
-            member.snapshot.identity_columns, member.snapshot.key_names, strict=True
-        )
-    ]
-    return select(*_images(member, rows)).select_from(rows.join(keys, sa.and_(*same)))
+    return _of_keys(member, rows, keys)
+
+
+def _of_keys(member: Member, rows: sa.FromClause, keys: sa.FromClause) -> Select[Any]:
+    snapshot = member.snapshot
+    pairs = zip(snapshot.identity_columns, snapshot.key_names, strict=True)
+    same = sa.and_(*(rows.c[name] == keys.c[k] for name, k in pairs))
+    return select(*_images(member, rows)).select_from(rows.join(keys, same))
 
 
 def _images(member: Member, rows: sa.FromClause) -> list[sa.ColumnElement[Any]]:

@@ -23,7 +23,6 @@ from sites.tables.table import Table
 from sites.transfer.types import PgSnapshot
 from sites.writing import unique_values
 from sites.writing.triggered import users_search_path
-from snapshots import catalog
 from snapshots.definitions import (
     behind,
     frozen,
@@ -34,6 +33,7 @@ from snapshots.definitions import (
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.refresh_notes import Done
+from snapshots.definitions.snapshot import change
 from snapshots.differences.window import Member, Window
 from snapshots.errors import CannotMerge
 from snapshots.merging import detached, held_back, kept, mass_delete, work, writing
@@ -304,12 +304,7 @@ def _keep_held(connection: Connection, changes: Work) -> None:
 def _note(connection: Connection, member: Member, method: str) -> None:
     seen = member.schema_version
     connection.execute(
-        sa.update(catalog.snapshot)
-        .where(
-            catalog.snapshot.c.schema == member.snapshot.schema,
-            catalog.snapshot.c.name == member.snapshot.name,
-        )
-        .values(
+        change(member.snapshot).values(
             loaded=True,
             **behind.NOT_BEHIND,
             **rewrites.seen(member.snapshot, member.states, member.files),

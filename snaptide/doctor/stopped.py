@@ -14,7 +14,6 @@ from deferred.queues.destination_state import State
 from deferred.runs import GRACE
 from deferred.schedules import EVERYTHING
 from groups.relay import holds
-from groups.relay.holds import QuietGroup
 from sites.words import counted, does
 from snaptide.doctor.finding import Finding, warning
 from snaptide.reading import Reading
@@ -151,13 +150,10 @@ def _suspended(found: Reading, site: str) -> Iterator[Finding]:
 
 def _quiet(found: Reading, site: str) -> Iterator[Finding]:
     for row in found.quiet:
-        one = QuietGroup(
-            group_id=row.group_id, by=row.quiet_by, since=row.since, why=row.why
-        )
         yield warning(
             site,
             f"group {row.name}",
-            f"{holds.message(one)} Changes that arrive for it wait in the error queue.",
+            f"{holds.message(row)} Changes that arrive for it wait in the error queue.",
             f"snaptide group unquiet {row.definition_site} {row.name} {site}"
             " --only-group",
         )
