@@ -29,7 +29,7 @@ import snapshots
 import synchronous
 from benchmarks import setting
 from sites import Directory, Site
-from sites.sessions.pooling import COMMIT
+from sites.sessions.connections import COMMIT
 from snaptide_imports import PACKAGES
 
 _ROOT = Path(__file__).parent.parent

@@ -14,7 +14,7 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, event
 
 from sites import Site
-from sites.sessions import pooling
+from sites.sessions import connections
 from synchronous import master_connection
 
 _KEY = "snaptide.master_connections"
@@ -37,7 +37,7 @@ class KeptConnections:
         if connection is not None:
             driver = master_connection.driver(connection)
             driver.answer_timeout = timeout
-            if pooling.is_alive(driver, since):
+            if connections.is_alive(driver, since):
                 return connection
             drop(connection)
         return master_connection.connect(master, timeout)

@@ -17,7 +17,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DisconnectionError, OperationalError
 
 from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
-from sites.sessions import adapters, pooling, prepared
+from sites.sessions import adapters, connections, prepared
 from sites.sessions.settings import FOR_PROGRAMS, SETTINGS, libpq_options
 
 OLDEST_VERSION = 160000
@@ -189,10 +189,10 @@ class Site:
             },
         )
         if resets and not for_programs:
-            pooling.reset_at_commit(engine)
+            connections.reset_at_commit(engine)
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "checkout", self._refuse_old)
-        pooling.refuse_broken(engine)
+        connections.refuse_broken(engine)
         if plans_once:
             event.listen(engine, "do_execute", prepared.execute)
         return engine

@@ -23,7 +23,7 @@ def session(site: Site) -> int:
 def test_session_that_the_server_ended(
     sites: Directory, monkeypatch: pytest.MonkeyPatch, long: int
 ) -> None:
-    monkeypatch.setattr("sites.sessions.pooling.LONG", long)
+    monkeypatch.setattr("sites.sessions.connections.LONG", long)
     before = session(sites["hq"])
     assert session(sites["hq"]) == before
     with Directory({"hq": sites["hq"].url}) as apart:
@@ -46,6 +46,6 @@ def test_nothing_is_asked_of_a_session_that_was_used_a_moment_ago(
 ) -> None:
     session(sites["hq"])
     monkeypatch.setattr(
-        "sites.sessions.pooling._answers", lambda _: pytest.fail("asked")
+        "sites.sessions.connections._answers", lambda _: pytest.fail("asked")
     )
     session(sites["hq"])

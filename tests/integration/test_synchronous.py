@@ -874,7 +874,7 @@ def sessions(site: Site) -> set[int]:
 def test_a_line_that_broke_while_nobody_used_it_is_opened_anew(
     linked: Directory, monkeypatch: pytest.MonkeyPatch, long: int
 ) -> None:
-    monkeypatch.setattr("sites.sessions.pooling.LONG", long)
+    monkeypatch.setattr("sites.sessions.connections.LONG", long)
     update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
     change(linked, update)
     run(
