@@ -1,4 +1,7 @@
-"""What our pools of connections do: give out none that broke, and end users' settings.
+"""What our connections do besides what the driver and its pools do.
+
+They read values that Python types cannot hold, as the nearest value that they can. Only
+rows in conflict become Python values, and they still compare as they should.
 
 A server that ends a session says so, and a reset tells the kernel: either can be seen
 without a question to the server. Only a line that vanished silently looks as before; so
@@ -13,15 +16,21 @@ commit ends all settings.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
 from selectors import EVENT_READ, DefaultSelector
-from typing import Any, cast
+from time import monotonic
+from typing import Any, ClassVar, cast
 
 import psycopg
-from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import Format, PipelineStatus, TransactionStatus
+from psycopg.types.datetime import IntervalLoader
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import DisconnectionError
+
+from sites.sessions import prepared
 
 #: Seconds of idling after which a firewall may have dropped the line without a word.
 LONG = 10.0
@@ -33,14 +42,25 @@ _KEY = "snaptide.idle_since"
 COMMIT = "COMMIT; RESET ROLE; RESET ALL"
 
 
-def refuse_broken(engine: Engine) -> None:
-    """Keep a pool from giving out connections that broke while they were idle."""
+def make_ours(engine: Engine, *, resets: bool, plans_once: bool) -> None:
+    """Let a pool give out connections that do all this, and none that broke.
+
+    Parameters:
+        resets: whether a commit ends what users' triggers have set for the session.
+        plans_once: whether the server plans `prepared.planned_once` statements only
+            once.
+    """
+    if resets:
+        event.listen(engine, "do_connect", _connect)
+    event.listen(engine, "connect", _read_distant_times)
     event.listen(engine, "checkin", _note)
     event.listen(engine, "checkout", _refuse)
+    if plans_once:
+        event.listen(engine, "do_execute", prepared.execute)
 
 
 def _note(_driver: object, record: Any) -> None:
-    record.info[_KEY] = time.monotonic()
+    record.info[_KEY] = monotonic()
 
 
 def is_alive(driver: psycopg.Connection[Any], since: float) -> bool:
@@ -51,7 +71,7 @@ def is_alive(driver: psycopg.Connection[Any], since: float) -> bool:
     """
     if driver.closed or _has_heard(driver):
         return False
-    return time.monotonic() - since < LONG or _answers(driver)
+    return monotonic() - since < LONG or _answers(driver)
 
 
 def _has_heard(driver: psycopg.Connection[Any]) -> bool:
@@ -77,7 +97,7 @@ def _answers(driver: psycopg.Connection[Any]) -> bool:
 
 
 def _refuse(driver: psycopg.Connection[Any], record: Any, _proxy: object) -> None:
-    if not is_alive(driver, record.info.get(_KEY, time.monotonic())):
+    if not is_alive(driver, record.info.get(_KEY, monotonic())):
         raise DisconnectionError("The session broke while it was idle.")
 
 
@@ -98,13 +118,78 @@ class RestoringConnection(psycopg.Connection[Any]):
             super().commit()
 
 
-def reset_at_commit(engine: Engine) -> None:
-    """Let a pool open connections whose commits end what users' triggers have set."""
-    event.listen(engine, "do_connect", _connect)
-
-
 def _connect(
     _dialect: object, _record: object, arguments: list[Any], named: dict[str, Any]
 ) -> RestoringConnection:
     connect = cast("Callable[..., RestoringConnection]", RestoringConnection.connect)
     return connect(*arguments, **named)
+
+
+class _Clamped(Loader):
+    """Loads a value with the driver, or as the nearest end of Python's range."""
+
+    #: name of the type, and the ends of its Python type
+    kind: ClassVar[str]
+    ends: ClassVar[tuple[Any, Any]]
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        driver = psycopg.adapters.get_loader(
+            psycopg.adapters.types[self.kind].oid, Format.TEXT
+        )
+        assert driver is not None
+        # Called, not inherited: the driver's loader is of a compiled class.
+        self._read: Callable[[Buffer], Any] = driver(oid, context).load
+
+    def load(self, data: Buffer) -> Any:
+        try:
+            return self._read(data)
+        except (psycopg.DataError, OverflowError):
+            text = bytes(data)
+            past = text.startswith(b"-") or text.endswith(b"BC")
+            return self.ends[0] if past else self.ends[1]
+
+
+class _Date(_Clamped):
+    kind, ends = "date", (date.min, date.max)
+
+
+class _Timestamp(_Clamped):
+    kind, ends = "timestamp", (datetime.min, datetime.max)
+
+
+class _Timestamptz(_Clamped):
+    kind = "timestamptz"
+    ends = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+
+
+class _Time(_Clamped):
+    """Loads the time 24:00:00, too, as the last one of the day."""
+
+    kind, ends = "time", (time.min, time.max)
+
+
+class _Timetz(_Clamped):
+    kind = "timetz"
+    ends = (time.min.replace(tzinfo=UTC), time.max.replace(tzinfo=UTC))
+
+
+class _Interval(_Clamped):
+    kind, ends = "interval", (timedelta.min, timedelta.max)
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        # The compiled loader overflows silently.
+        self._read = IntervalLoader(oid, context).load
+
+    def load(self, data: Buffer) -> Any:
+        text = bytes(data)
+        if text.endswith(b"infinity"):  # psycopg reads it as an interval of zero
+            return self.ends[0] if text.startswith(b"-") else self.ends[1]
+        return super().load(data)
+
+
+def _read_distant_times(driver: psycopg.Connection[Any], _record: object) -> None:
+    """Let a connection read infinite and very distant times, and the end of a day."""
+    for loader in (_Date, _Timestamp, _Timestamptz, _Time, _Timetz, _Interval):
+        driver.adapters.register_loader(loader.kind, loader)

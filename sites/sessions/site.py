@@ -17,7 +17,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DisconnectionError, OperationalError
 
 from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
-from sites.sessions import adapters, connections, prepared
+from sites.sessions import connections
 from sites.sessions.settings import FOR_PROGRAMS, SETTINGS, libpq_options
 
 OLDEST_VERSION = 160000
@@ -188,13 +188,10 @@ class Site:
                 "tcp_user_timeout": 60_000,
             },
         )
-        if resets and not for_programs:
-            connections.reset_at_commit(engine)
-        event.listen(engine, "connect", _prepare)
+        event.listen(engine, "connect", _note_opened)
         event.listen(engine, "checkout", self._refuse_old)
-        connections.refuse_broken(engine)
-        if plans_once:
-            event.listen(engine, "do_execute", prepared.execute)
+        resets = resets and not for_programs
+        connections.make_ours(engine, resets=resets, plans_once=plans_once)
         return engine
 
     def _refuse_old(self, _driver: object, record: Any, _taken: object) -> None:
@@ -340,12 +337,11 @@ def _driver_url(url: str | URL) -> URL:
     return parsed.set(drivername="postgresql+psycopg")
 
 
-def _prepare(driver: psycopg.Connection[Any], record: Any) -> None:
+def _note_opened(driver: psycopg.Connection[Any], record: Any) -> None:
     record.info[_OPENED] = time.monotonic()
     version = driver.info.server_version
     if version < OLDEST_VERSION:
         raise UnsupportedDatabase(f"The server is PostgreSQL {version // 10000}.")
-    adapters.install(driver)
 
 
 def _reason(error: OperationalError, password: str | None) -> str:

@@ -37,7 +37,7 @@ def as_text(connection: Connection, value: object) -> str | None:
     """A value as the database would print it; None is NULL.
 
     Dates and timestamps at the ends of Python's range stand for infinity, as
-    `sites.sessions.adapters` reads them.
+    `sites.sessions.connections` reads them.
     """
     if value is None or isinstance(value, str):
         return value
