@@ -13,7 +13,7 @@ from rich.tree import Tree
 
 import groups
 import snapshots
-from sites import Site, names
+from sites import names
 from snaptide.cli import snapshot_columns, snapshot_everywhere, snapshot_rows
 from snaptide.cli.apply import create_like
 from snaptide.cli.arguments import SiteArgument, complete_site
@@ -237,24 +237,27 @@ def alter(
 
     Example: snaptide snapshot alter jfk flights --add-column gate
     """
-    altered = snapshot_columns.ColumnOptions(
-        add=add or (),
-        drop=drop or (),
-        rename=rename or (),
-        widen=widen or (),
-        columns=columns,
-    )
+    altered = any((add, drop, rename, widen)) or columns is not None
     others = sum(one is not None for one in (propagation, leaving, numbers))
     conditions = (where is not None or bool(follow)) + all_rows
-    if conditions > 1 or (bool(conditions) or bool(altered)) + others != 1:
+    if conditions > 1 or (bool(conditions) or altered) + others != 1:
         raise BadArgument(
             "Give one of --where and --follow, --all-rows, --leaving, --numbers, or "
             "--propagation; or options for columns, also with a condition."
         )
     condition = snapshots.Condition(where=where, follow=follow or ())
     if altered:
-        given = condition if conditions else None
-        snapshot_columns.alter(program, site, name, altered, given)
+        snapshot_columns.alter(
+            program,
+            site,
+            name,
+            condition if conditions else None,
+            add=add,
+            drop=drop,
+            rename=rename,
+            widen=widen,
+            columns=columns,
+        )
     elif numbers is not None:
         drawn = snapshots.alter_numbers(site, name, _ways(numbers))
         found = [(one.column, one.method, one.left) for one in drawn]
@@ -264,20 +267,12 @@ def alter(
         show(program, described, lambda: facts(described, ["name", "leaving"]))
     elif propagation is not None:
         synchronous = propagation is Propagation.SYNCHRONOUS
-        show(
-            program,
-            snapshots.alter_propagation(site, name, synchronous=synchronous),
-        )
+        changed = snapshots.alter_propagation(site, name, synchronous=synchronous)
+        show(program, changed)
     else:
-        _alter_condition(program, site, name, condition)
-
-
-def _alter_condition(
-    program: Program, site: Site, name: str, condition: snapshots.Condition
-) -> None:
-    altered = snapshots.alter_conditions(site, {name: condition})
-    rows = [(one.name, one.condition) for one in altered]
-    show(program, altered, lambda: table(["snapshot", "where"], rows))
+        following = snapshots.alter_conditions(site, {name: condition})
+        rows = [(one.name, one.condition) for one in following]
+        show(program, following, lambda: table(["snapshot", "where"], rows))
 
 
 @app.command("switch-master")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -54,38 +53,28 @@ Columns = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnOptions:
-    """What was asked for on the command line."""
-
-    add: Sequence[str]
-    drop: Sequence[str]
-    rename: Sequence[str]
-    widen: Sequence[str]
-    columns: str | None
-
-    def __bool__(self) -> bool:
-        named = self.add or self.drop or self.rename or self.widen
-        return bool(named) or self.columns is not None
-
-
 def alter(
     program: Program,
     site: Site,
     name: str,
-    options: ColumnOptions,
     condition: snapshots.Condition | None,
+    *,
+    add: Sequence[str] | None,
+    drop: Sequence[str] | None,
+    rename: Sequence[str] | None,
+    widen: Sequence[str] | None,
+    columns: str | None,
 ) -> None:
-    """Alter the columns of a snapshot, and show those that it has now."""
+    """Alter the columns of a snapshot as options say, and show those it has now."""
     with bar(program, f"fill {site.name} {name}") as progress:
         report = snapshots.alter_columns(
             site,
             name,
-            add=[*map(names.plain, options.add)],
-            drop=[*map(names.plain, options.drop)],
-            rename=renamed(options.rename),
-            widen=[*map(names.plain, options.widen)],
-            columns=split(options.columns),
+            add=[*map(names.plain, add or ())],
+            drop=[*map(names.plain, drop or ())],
+            rename=renamed(rename or ()),
+            widen=[*map(names.plain, widen or ())],
+            columns=split(columns),
             condition=condition,
             progress=progress,
         )
