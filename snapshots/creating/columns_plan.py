@@ -61,21 +61,9 @@ def planned(
         followed: DDL that the columns follow with that, by id; None for all that the
             master has, because an operator says what the columns are to be.
     """
+    _refuse_now(connection, one, wanted)
     group = refresh_group.find(connection, one.refresh_group)
     assert group is not None
-    if one.updatable and refresh_group.is_synchronous(connection, group.name):
-        raise refused(
-            one, "its group is synchronous; make it asynchronous for that time"
-        )
-    if withdrawn.has_calls_of(connection, one.qualified):
-        raise refused(
-            one,
-            "withdrawn changes of it stand in the site's error queue; put them back "
-            "or delete them first",
-        )
-    columns_asked.refuse_numbered(
-        one, numbered_columns.all_of(connection, snapshot=one.key), wanted
-    )
     master = site.peer(group.master)
     members = snapshot.members(connection, group.name)
     now = replace(one, columns=wanted.of(one.columns))
@@ -105,11 +93,7 @@ def planned(
         gone=columns_asked.gone(definition.table, wanted, known),
         filled={name: _constant(connection, definition, name) for name in wanted.add},
         widened=columns_widened.planned(
-            connection,
-            one,
-            wanted,
-            definition.table,
-            find_queue(connection, one.key),
+            connection, one, wanted, definition.table, find_queue(connection, one.key)
         ),
     )
 
@@ -133,6 +117,23 @@ def _defined(master: Site, one: Snapshot, now: Snapshot) -> Definition:
             f"the master has renamed or dropped {name}; rename or drop it here by the "
             "same command",
         ) from None
+
+
+def _refuse_now(connection: Connection, one: Snapshot, wanted: Asked) -> None:
+    """Refuse to alter a snapshot whose site has something in the way."""
+    if one.updatable and refresh_group.is_synchronous(connection, one.refresh_group):
+        raise refused(
+            one, "its group is synchronous; make it asynchronous for that time"
+        )
+    if withdrawn.has_calls_of(connection, one.qualified):
+        raise refused(
+            one,
+            "withdrawn changes of it stand in the site's error queue; put them back "
+            "or delete them first",
+        )
+    columns_asked.refuse_numbered(
+        one, numbered_columns.all_of(connection, snapshot=one.key), wanted
+    )
 
 
 def numbers(

@@ -83,15 +83,7 @@ def read(visit: Visit) -> Mapping[str, Any]:
             total=group.snapshots,
             room=_OF_SNAPSHOTS,
         ),
-        "queue": next(
-            (one for one in status.backlog if one.destination == group.master), None
-        ),
-        "schedules": [one for one in status.schedules if _concerns(one, group)],
-        "running": [
-            one
-            for one in status.activities
-            if one.kind in ("refresh", "check") and one.subject == name
-        ],
+        **_work(status, group),
         "counts": listed(held.counts, lambda one: (one.snapshot,), room=_OF_COUNTS),
         "held": listed(
             held.rows,
@@ -115,6 +107,21 @@ def _status(visit: Visit, name: str) -> tuple[SiteStatus, GroupStatus]:
         if group.name == name:
             return status, group
     raise UnknownSnapshot(f"There is no refresh group {name}.", group=name)
+
+
+def _work(status: SiteStatus, group: GroupStatus) -> dict[str, Any]:
+    """What waits for the group's master, and what runs for the group, or will."""
+    return {
+        "queue": next(
+            (one for one in status.backlog if one.destination == group.master), None
+        ),
+        "schedules": [one for one in status.schedules if _concerns(one, group)],
+        "running": [
+            one
+            for one in status.activities
+            if one.kind in ("refresh", "check") and one.subject == group.name
+        ],
+    }
 
 
 def _age(
