@@ -10,16 +10,23 @@ import pytest
 
 import deferred
 import groups
+import masters
+import snapshots
 from deferred.pushing.push import destinations
 from deferred.queues.queue import list_queues, undelivered_calls
 from groups.group import Group, get
 from groups.relay.arrivals import arrivals
+from masters import rules
 from sites import Directory, Site, faults
 from sites.errors import SiteUnreachable
 from sites.faults import InjectedFault
 from tests.linked_table import ORDERS, rows, run
+from tests.stories import refresh
 
 GROUP = "sales"
+
+#: The masters of most groups.
+THREE = ("hq", "lax", "bos")
 
 
 def found_group(
@@ -45,6 +52,22 @@ def found_group(
         neighbour = (via or {}).get(other.name)
         group = groups.add_master(home, GROUP, other.name, via=neighbour)
     return group
+
+
+def found_adding_up(sites: Mapping[str, Site], rows: int) -> None:
+    """Three masters whose quantities add up, with rows; an updatable snapshot of hq."""
+    found_group(sites, *THREE)
+    for name in THREE:
+        masters.create_snapshot_log(sites[name], "orders")
+        rules.set_column_group(sites[name], "orders", "stock", ["qty"])
+        rules.add_update_resolution(sites[name], "orders", "stock", "additive")
+    run(
+        sites["hq"],
+        f"INSERT INTO orders (id, qty) SELECT n, 0 FROM generate_series(1, {rows}) n",
+    )
+    push_all({name: sites[name] for name in THREE})
+    snapshots.create(sites["jfk"], "orders", master="hq", updatable=True)
+    refresh(sites["jfk"], "orders")
 
 
 def found_with_ten_rows(sites: Mapping[str, Site]) -> None:

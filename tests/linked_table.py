@@ -81,6 +81,12 @@ def link(
         )
 
 
+def link_orders(sites: Mapping[str, Site], values: str) -> None:
+    """Link orders of three columns, and give both sites these."""
+    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
+    run_everywhere(sites, f"INSERT INTO orders VALUES {values}")
+
+
 def run(site: Site, *statements: str) -> list[tuple[Any, ...]]:
     """Run statements in one transaction, as an application would.
 

@@ -13,7 +13,8 @@ from masters import rules
 from sites import Site, names
 from sites.transfer.transport import raw
 from snapshots.reports import RefreshReport, SnapshotDescription, SnapshotReport
-from tests.linked_table import application
+from tests.fix_sites import log
+from tests.linked_table import application, run
 
 
 @contextmanager
@@ -78,6 +79,19 @@ def unsettled(site: Site, snapshot: str) -> list[tuple[Any, ...]]:
     query = sql.SQL("SELECT * FROM snaptide.{} ORDER BY 1").format(sql.Identifier(view))
     with site.connect() as connection:
         return raw(connection).execute(query).fetchall()
+
+
+def adding_up(hq: Site, jfk: Site, rows: int) -> None:
+    """Numbers that add up, in an updatable snapshot: what comes twice would show."""
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, n int NOT NULL)",
+        f"INSERT INTO public.t SELECT i, 0 FROM generate_series(1, {rows}) i",
+    )
+    log(hq, "t")
+    column_groups(hq, "t", {"n": "additive"})
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
 
 
 def column_groups(master: Site, name: str, groups: Mapping[str, str]) -> None:

@@ -9,12 +9,11 @@ import deferred
 import masters
 import snapshots
 from sites import Directory
-from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
 from tests.stories import (
+    adding_up,
     assert_equal_to_master,
-    column_groups,
     push_and_refresh,
     refresh,
     user,
@@ -27,16 +26,7 @@ SUM = "SELECT sum(n)::int FROM public.t"
 
 @prepared_once("hq", "jfk")
 def sites(sites: Directory) -> None:
-    hq, jfk = sites["hq"], sites["jfk"]
-    run(
-        hq,
-        "CREATE TABLE public.t (id int PRIMARY KEY, n int NOT NULL)",
-        "INSERT INTO public.t SELECT i, 0 FROM generate_series(1, 9) i",
-    )
-    log(hq, "t")
-    column_groups(hq, "t", {"n": "additive"})
-    snapshots.create(jfk, "t", master="hq", updatable=True)
-    refresh(jfk, "t")
+    adding_up(sites["hq"], sites["jfk"], 9)
 
 
 def test_late_commit_at_the_master(hq, jfk):

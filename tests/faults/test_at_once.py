@@ -18,10 +18,9 @@ from snapshots.definitions.errors import UndeliveredCalls
 from snapshots.errors import RefreshRunning
 from tests.campaign.verbs import VERBS
 from tests.fix_moments import Moments
-from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import parked, run
-from tests.stories import assert_equal_to_master, column_groups, refresh, settle
+from tests.stories import adding_up, assert_equal_to_master, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -41,16 +40,7 @@ WAITING = (
 @prepared_once("hq", "jfk")
 def counters(sites: Directory) -> None:
     """An updatable snapshot of numbers that add up: what comes twice would show."""
-    hq, jfk = sites["hq"], sites["jfk"]
-    run(
-        hq,
-        "CREATE TABLE public.t (id int PRIMARY KEY, n int NOT NULL)",
-        f"INSERT INTO public.t SELECT i, 0 FROM generate_series(1, {ROWS}) i",
-    )
-    log(hq, "t")
-    column_groups(hq, "t", {"n": "additive"})
-    snapshots.create(jfk, "t", master="hq", updatable=True)
-    refresh(jfk, "t")
+    adding_up(sites["hq"], sites["jfk"], ROWS)
 
 
 class Crowd:

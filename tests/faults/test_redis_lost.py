@@ -13,16 +13,14 @@ from pathlib import Path
 
 import pytest
 
-import snapshots
 from deferred import schedules
 from sites import Directory, Site
 from snaptide.embedded import RedisServer
-from tests.fix_sites import log
 from tests.fix_worker import NOT_LISTENING, Service, Services, WriteSettings, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
 from tests.linked_table import application, queued, run
-from tests.stories import assert_equal_to_master, column_groups, refresh, settle
+from tests.stories import adding_up, assert_equal_to_master, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -53,15 +51,7 @@ REFRESHED = "SELECT position::text FROM snaptide.refresh_group"
 def counter(sites: Directory) -> None:
     """One number, at hq and in an updatable snapshot, that adds up what arrives."""
     hq, jfk = sites["hq"], sites["jfk"]
-    run(
-        hq,
-        "CREATE TABLE public.t (id int PRIMARY KEY, n int NOT NULL)",
-        "INSERT INTO public.t VALUES (1, 0)",
-    )
-    log(hq, "t")
-    column_groups(hq, "t", {"n": "additive"})
-    snapshots.create(jfk, "t", master="hq", updatable=True)
-    refresh(jfk, "t")
+    adding_up(hq, jfk, 1)
     # So that what comes a second time is resolved, and shows in the sum.
     run(hq, "UPDATE public.t SET n = n + 100000")
 

@@ -7,26 +7,22 @@ import pytest
 
 import deferred
 import groups
-import masters
-import snapshots
-from masters import rules
 from sites import Directory
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests.fix_clock import Clock
 from tests.grouped import (
+    THREE,
     assert_masters_equal,
-    found_group,
+    found_adding_up,
     push_all,
     push_among,
     without,
 )
 from tests.linked_table import rows, run
-from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-MASTERS = ("hq", "lax", "bos")
 ADD = "UPDATE orders SET qty = qty + {} WHERE id = {}"
 
 
@@ -35,7 +31,7 @@ def world(
     make_sites: Callable[..., Directory], server_with_clock: PostgresServer
 ) -> Iterator[Directory]:
     """Three masters whose quantities add up; jfk, whose clock can be set."""
-    made = make_sites(*MASTERS)
+    made = make_sites(*THREE)
     urls = {
         name: site.url.set(drivername="postgresql").render_as_string(
             hide_password=False
@@ -44,15 +40,7 @@ def world(
     }
     sites = Directory(urls | {"jfk": server_with_clock.create_database("jfk")})
     migrate.upgrade(sites["jfk"])
-    found_group(sites, *MASTERS)
-    for name in MASTERS:
-        masters.create_snapshot_log(sites[name], "orders")
-        rules.set_column_group(sites[name], "orders", "stock", ["qty"])
-        rules.add_update_resolution(sites[name], "orders", "stock", "additive")
-    run(sites["hq"], "INSERT INTO orders (id, qty) SELECT generate_series(1, 4), 0")
-    push_among(sites, *MASTERS)
-    snapshots.create(sites["jfk"], "orders", master="hq", updatable=True)
-    refresh(sites["jfk"], "orders")
+    found_adding_up(sites, 4)
     yield sites
     sites.close()
     server_with_clock.drop_database("jfk")
@@ -96,12 +84,12 @@ def test_each_change_counts_once(
         deferred.purge(left["jfk"])
         run(left["jfk"], ADD.format(10000, 4))
         push_among(left, "jfk", "lax", "bos")
-    for name in MASTERS:
+    for name in THREE:
         errors = [one.id for one in deferred.list_errors(world[name])]
         deferred.delete_errors(world[name], errors)
         deferred.purge(world[name])
     push_all(world)
-    found = assert_masters_equal(world, *MASTERS)
+    found = assert_masters_equal(world, *THREE)
     assert {row[0]: row[2] for row in found if row[0] != 3} == {1: 11, 2: 101, 4: 11001}
     # And back, to one that has sent all on.
     clock.set(timedelta(0))
@@ -111,6 +99,6 @@ def test_each_change_counts_once(
         groups.switch_master(left["jfk"], "orders", to="hq")
         push_among(left, "jfk", "hq", "bos")
     push_all(world)
-    found = assert_masters_equal(world, *MASTERS)
+    found = assert_masters_equal(world, *THREE)
     assert {row[0]: row[2] for row in found if row[0] != 3} == {1: 16, 2: 101, 4: 11001}
     assert rows(world["hq"]) == rows(world["bos"])

@@ -9,18 +9,16 @@ import pytest
 from redis import Redis
 
 import deferred
-import snapshots
 from deferred.batches.pusher import Turn
 from sites import Directory, Site
 from snaptide.application import PUSH, celery_app, enqueue
 from snaptide.settings import Settings
 from tests.fix_moments import Moments
-from tests.fix_sites import log
 from tests.fix_worker import NOT_LISTENING, Services, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
 from tests.linked_table import queued, run
-from tests.stories import assert_equal_to_master, column_groups, refresh, settle
+from tests.stories import adding_up, assert_equal_to_master, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -31,15 +29,7 @@ SUM = "SELECT sum(n)::int FROM public.t"
 def sites(sites: Directory) -> None:
     """An updatable snapshot of numbers that add up: what comes twice would show."""
     hq, jfk = sites["hq"], sites["jfk"]
-    run(
-        hq,
-        "CREATE TABLE public.t (id int PRIMARY KEY, n int NOT NULL)",
-        "INSERT INTO public.t SELECT i, 0 FROM generate_series(1, 20) i",
-    )
-    log(hq, "t")
-    column_groups(hq, "t", {"n": "additive"})
-    snapshots.create(jfk, "t", master="hq", updatable=True)
-    refresh(jfk, "t")
+    adding_up(hq, jfk, 20)
     # So that every transaction is one that has to be resolved, by addition.
     run(hq, "UPDATE public.t SET n = n + 100")
 

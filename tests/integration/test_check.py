@@ -35,6 +35,11 @@ FROM generate_series(1, 200) g
 
 @prepared_once("hq", "jfk")
 def sites(sites: Directory) -> None:
+    make_rows(sites)
+
+
+def make_rows(sites: Directory) -> None:
+    """A snapshot of many types, and those of `make_shop`."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(hq, T, ROWS)
     log(hq, "t")

@@ -10,7 +10,7 @@ from deferred import Edit
 from deferred.errors import BadEdit
 from sites import Directory
 from tests.fix_worlds import prepared_once
-from tests.linked_table import as_refresh, link, parked, rows, run
+from tests.linked_table import as_refresh, link_orders, parked, rows, run
 
 CHANGED = "UPDATE orders SET qty = 99 WHERE id = 1"
 DELETED = "DELETE FROM orders WHERE id = 1"
@@ -24,9 +24,7 @@ INSERT = "INSERT INTO orders VALUES (2, 'jfk', 25)"
 @prepared_once("hq", "jfk")
 def orders(sites: Directory) -> None:
     """One order, the same at both sites."""
-    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
-    for site in sites.values():
-        as_refresh(site, "INSERT INTO orders VALUES (1, 'old', 10)")
+    link_orders(sites, "(1, 'old', 10)")
 
 
 def park(sites: Directory, at_master: str, at_site: str) -> int:

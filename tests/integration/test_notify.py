@@ -23,7 +23,7 @@ from tests.fix_commands import Snaptide
 from tests.fix_worker import Services, WriteSettings
 from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, found_group, without
-from tests.linked_table import as_refresh, link, run
+from tests.linked_table import as_refresh, link_orders, run
 
 HOSTILE = "<b>x</b>\" ' \n\x1b[31m {{ 7 * 7 }} $(id)"
 
@@ -35,9 +35,7 @@ def orders(sites: Directory) -> None:
 
 def make_orders(sites: Directory) -> None:
     """Two orders, the same at both sites."""
-    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
-    for site in sites.values():
-        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 10), (2, 'b', 20)")
+    link_orders(sites, "(1, 'a', 10), (2, 'b', 20)")
 
 
 def park(sites: Directory, number: int = 1) -> None:

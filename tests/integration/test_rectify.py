@@ -12,8 +12,7 @@ from snapshots import Kind, PlannedRow, Reason, RectifyReport, Take
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.grouped import found_group, push_all
-from tests.integration.test_check import ROWS, T, make_odd, unseen
-from tests.integration.test_followed_parents import make_shop
+from tests.integration.test_check import make_odd, make_rows, unseen
 from tests.linked_table import as_refresh, parked, queued, run, scalar
 from tests.stories import column_groups, refresh, user
 
@@ -24,13 +23,7 @@ BASE = 'public."snap$_t"'
 
 @prepared_once("hq", "jfk")
 def sites(sites: Directory) -> None:
-    hq, jfk = sites["hq"], sites["jfk"]
-    run(hq, T, ROWS)
-    log(hq, "t")
-    column_groups(hq, "t", {"n": "", "note": ""})
-    snapshots.create(jfk, "t", master="hq", updatable=True)
-    make_shop(sites)
-    refresh(jfk, "t")
+    make_rows(sites)
 
 
 def corrupt(jfk: Site) -> None:

@@ -15,7 +15,6 @@ from deferred.options import ErrorAction
 from deferred.pushing.push import destinations
 from groups.differences import differences
 from groups.errors import CannotSwitch
-from masters import rules
 from masters.errors import NoSnapshotLog
 from sites import Directory, Site
 from snapshots.refreshing import former
@@ -24,8 +23,10 @@ from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once
 from tests.grouped import (
     GROUP,
+    THREE,
     assert_masters_equal,
     broken_off_at,
+    found_adding_up,
     found_group,
     push_all,
     push_among,
@@ -36,27 +37,17 @@ from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-MASTERS = ("hq", "lax", "bos")
-FIVE = "INSERT INTO orders (id, qty) SELECT n, 0 FROM generate_series(1, 5) n"
 ADD = "UPDATE orders SET qty = qty + {} WHERE id = {}"
 
 
-@prepared_once(*MASTERS, "jfk")
+@prepared_once(*THREE, "jfk")
 def world(sites: Directory) -> None:
     """Three masters whose quantities add up, five rows; a snapshot of hq."""
-    found_group(sites, *MASTERS)
-    for name in MASTERS:
-        masters.create_snapshot_log(sites[name], "orders")
-        rules.set_column_group(sites[name], "orders", "stock", ["qty"])
-        rules.add_update_resolution(sites[name], "orders", "stock", "additive")
-    run(sites["hq"], FIVE)
-    push_all(masters_of(sites))
-    snapshots.create(sites["jfk"], "orders", master="hq", updatable=True)
-    refresh(sites["jfk"], "orders")
+    found_adding_up(sites, 5)
 
 
 def masters_of(sites: Directory) -> dict[str, Site]:
-    return {name: sites[name] for name in MASTERS}
+    return {name: sites[name] for name in THREE}
 
 
 def quantities(site: Site) -> dict[int, int]:
@@ -80,7 +71,7 @@ def test_masters_are_made_level_and_the_next_refresh_is_fast(world: Directory) -
     assert [one.method for one in found.snapshots] == ["fast"]
     assert found.snapshots[0].window_keys == 3
     push_all(masters_of(world))
-    assert_masters_equal(world, *MASTERS)
+    assert_masters_equal(world, *THREE)
     assert_equal_to_master(jfk)
     assert destinations(jfk) == ["lax"]
     assert registered(world["hq"]) == []
@@ -146,7 +137,7 @@ def test_what_waits_goes_to_the_new_master_once(world: Directory) -> None:
     # The former master is back, and sends what it had.
     push_all(masters_of(world))
     assert quantities(world["hq"]) == expected
-    assert_masters_equal(world, *MASTERS)
+    assert_masters_equal(world, *THREE)
     assert_equal_to_master(jfk)
 
 
@@ -185,7 +176,7 @@ def test_interrupted_nothing_has_changed_or_all_has(
     push_all(masters_of(world))
     run(world["jfk"], LATER)
     snapshots.refresh(world["jfk"], "orders")
-    assert assert_masters_equal(world, *MASTERS)[0][2] == 110
+    assert assert_masters_equal(world, *THREE)[0][2] == 110
     assert_equal_to_master(world["jfk"])
     assert registered(world["hq"]) == []
 
@@ -200,7 +191,7 @@ def test_cut_off_it_may_stay_with_its_master(world: Directory) -> None:
     deferred.push(world["jfk"])
     push_all(masters_of(world))
     snapshots.refresh(world["jfk"], "orders")
-    assert assert_masters_equal(world, *MASTERS)[0][2] == 110
+    assert assert_masters_equal(world, *THREE)[0][2] == 110
     assert_equal_to_master(world["jfk"])
 
 
@@ -224,7 +215,7 @@ def test_and_back_again(world: Directory) -> None:
     run(jfk, ADD.format(10, 2))
     snapshots.refresh(jfk, "orders")
     push_all(masters_of(world))
-    for name in MASTERS:
+    for name in THREE:
         assert quantities(world[name])[2] == 11, name
     assert registered(world["lax"]) == []
 
@@ -244,7 +235,7 @@ def test_what_was_given_up_and_is_sent_again_is_said_to_differ(
         groups.switch_master(left["jfk"], "orders", to="lax")
         push_among(left, "jfk", "lax", "bos")
     push_all(masters_of(world))
-    assert [rows(world[name])[0][1] for name in MASTERS] == [None, "bad", "bad"]
+    assert [rows(world[name])[0][1] for name in THREE] == [None, "bad", "bad"]
     [told] = differences(hq)
     assert (told.key, told.rows) == ("id=1", 1)
     assert "of jfk has come here before" in told.why
@@ -332,7 +323,7 @@ def test_batch_that_is_under_way_takes_nothing_twice(
     push_all(masters_of(world))
     snapshots.refresh(world["jfk"], "orders")
     assert quantities(world["lax"]) == {1: 10, 2: 10, 3: 10, 4: 0, 5: 0}
-    assert_masters_equal(world, *MASTERS)
+    assert_masters_equal(world, *THREE)
     assert_equal_to_master(world["jfk"])
 
 
@@ -380,21 +371,21 @@ def test_rows_that_were_parked_alone_come_to_all_once_they_are_retried(
 ) -> None:
     """Their transaction has come before, but by the same way, and without them."""
     run(world["hq"], "UPDATE orders SET name = 'taken' WHERE id = 1")
-    push_among(world, *MASTERS)
+    push_among(world, *THREE)
     run(
         world["jfk"],
         "UPDATE orders SET name = 'mine' WHERE id = 1",
         ADD.format(10, 2),
     )
     assert deferred.push(world["jfk"], error_action=ErrorAction.SKIP_ROW).errors == 1
-    push_among(world, *MASTERS)
+    push_among(world, *THREE)
     with without(world, "hq") as left:
         sites = left if away else world
         groups.switch_master(sites["jfk"], "orders", to="lax")
     run(world["hq"], "UPDATE orders SET name = NULL WHERE id = 1")
     assert [one.applied for one in deferred.retry_errors(world["hq"])] == [True]
     push_all(world)
-    found = assert_masters_equal(world, *MASTERS)
+    found = assert_masters_equal(world, *THREE)
     assert [row[1:3] for row in found[:2]] == [("mine", 0), (None, 10)]
 
 
@@ -454,40 +445,40 @@ def test_whatever_comes_between_switches_each_change_counts_once(
     expected = dict.fromkeys(range(1, 6), 0)
     for step in range(12):
         told = f"seed {seed}, step {step}"
-        for name in chance.sample(["jfk", "jfk", *MASTERS], 2):
+        for name in chance.sample(["jfk", "jfk", *THREE], 2):
             row, more = chance.randint(1, 5), 10 ** chance.randint(0, 5)
             run(world[name], ADD.format(more, row))
             expected[row] += more
-        for name in chance.sample(["jfk", *MASTERS], 2):
+        for name in chance.sample(["jfk", *THREE], 2):
             to = chance.choice(destinations(world[name]))
             assert deferred.push(world[name], to).errors == 0, told
         if step % 4 == 3:
             [former] = destinations(world["jfk"])
-            new = chance.choice([name for name in MASTERS if name != former])
+            new = chance.choice([name for name in THREE if name != former])
             if chance.random() < 0.3:
                 groups.switch_master(world["jfk"], "orders", to=new)
             else:
                 with without(world, former) as left:
                     groups.switch_master(left["jfk"], "orders", to=new)
     push_all(world)
-    for name in MASTERS:
+    for name in THREE:
         assert quantities(world[name]) == expected, f"seed {seed}, {name}"
     snapshots.refresh(world["jfk"], "orders")
     assert_equal_to_master(world["jfk"])
 
 
-@prepared_once(*MASTERS, "jfk")
+@prepared_once(*THREE, "jfk")
 def shop(sites: Directory) -> None:
     """Orders and lines of three masters; at hq, order 5 of jfk is parked."""
-    found_group(sites, *MASTERS)
-    for name in MASTERS:
+    found_group(sites, *THREE)
+    for name in THREE:
         run(
             sites[name],
             "CREATE TABLE line (id int PRIMARY KEY,"
             " order_id int NOT NULL REFERENCES orders)",
         )
     groups.add_table(sites["hq"], GROUP, "line")
-    for name in MASTERS:
+    for name in THREE:
         for table in ("orders", "line"):
             masters.create_snapshot_log(sites[name], table)
     hq, jfk = sites["hq"], sites["jfk"]

@@ -10,43 +10,32 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay
 
 import deferred
 import groups
-import masters
 import snapshots
 from deferred.errors import PastRetention
-from masters import rules
 from sites import Directory
 from snaptide import doctor
 from snaptide.repair import repair
 from tests.fix_db import Clone
 from tests.fix_worlds import prepared_once
 from tests.grouped import (
+    THREE,
     assert_masters_equal,
-    found_group,
+    found_adding_up,
     push_all,
     push_among,
     without,
 )
 from tests.linked_table import rows, run
-from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-MASTERS = ("hq", "lax", "bos")
 ADD = "UPDATE orders SET qty = qty + {} WHERE id = 1"
 
 
-@prepared_once(*MASTERS, "jfk")
+@prepared_once(*THREE, "jfk")
 def world(sites: Directory) -> None:
     """Three masters whose quantities add up, one row; a snapshot of hq."""
-    found_group(sites, *MASTERS)
-    for name in MASTERS:
-        masters.create_snapshot_log(sites[name], "orders")
-        rules.set_column_group(sites[name], "orders", "stock", ["qty"])
-        rules.add_update_resolution(sites[name], "orders", "stock", "additive")
-    run(sites["hq"], "INSERT INTO orders (id, qty) VALUES (1, 0)")
-    push_among(sites, *MASTERS)
-    snapshots.create(sites["jfk"], "orders", master="hq", updatable=True)
-    refresh(sites["jfk"], "orders")
+    found_adding_up(sites, 1)
 
 
 def urls_of(world: Directory) -> dict[str, str]:
@@ -111,7 +100,7 @@ def test_what_it_had_from_the_former_master_is_sent_again(
         assert quantities(left, "jfk") == [1111]
     with Directory({**urls, "lax": backup}) as all_of_them:
         push_all(all_of_them)
-        [row] = assert_masters_equal(all_of_them, *MASTERS)
+        [row] = assert_masters_equal(all_of_them, *THREE)
         assert row[2] == 1111
 
 

@@ -16,7 +16,7 @@ from sites import Directory, Site
 from tests.console import Browser, console
 from tests.fix_worlds import prepared_once
 from tests.grouped import without
-from tests.linked_table import as_refresh, link, run
+from tests.linked_table import link_orders, run
 
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }}"
 #: Names that are escaped in a page, as long as names can be.
@@ -45,9 +45,7 @@ FROM generate_series(1, {count})
 def settled(sites: Directory) -> None:
     """One conflict, settled by a rule."""
     hq, jfk = sites["hq"], sites["jfk"]
-    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
-    for site in sites.values():
-        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 10)")
+    link_orders(sites, "(1, 'a', 10)")
     rulebook.apply(hq, BOOK)
     run(hq, "UPDATE orders SET qty = 27")
     run(jfk, "UPDATE orders SET qty = 15")

@@ -20,7 +20,7 @@ from tests.console import Browser, console
 from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
 from tests.fix_worlds import prepared_once
-from tests.linked_table import as_refresh, link, parked, rows, run, scalar
+from tests.linked_table import as_refresh, link_orders, parked, rows, run, scalar
 
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }} \u202e\x07"
 
@@ -28,9 +28,7 @@ HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }} \u202e\x07"
 @prepared_once("hq", "jfk")
 def orders(sites: Directory) -> None:
     """Two orders, the same at both sites."""
-    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
-    for site in sites.values():
-        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 10), (2, 'b', 20)")
+    link_orders(sites, "(1, 'a', 10), (2, 'b', 20)")
 
 
 @pytest.fixture

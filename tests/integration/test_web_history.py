@@ -19,7 +19,7 @@ from sites import Directory
 from tests.console import Browser, console
 from tests.fix_worlds import prepared_once
 from tests.grouped import without
-from tests.linked_table import as_refresh, link, run
+from tests.linked_table import as_refresh, link, link_orders, run
 from tests.silence import silent
 
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }}"
@@ -36,9 +36,7 @@ BOOK = {
 @prepared_once("hq", "jfk")
 def orders(sites: Directory) -> None:
     """One order with a conflict that was settled, and one with one that was not."""
-    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
-    for site in sites.values():
-        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 10), (2, 'b', 20)")
+    link_orders(sites, "(1, 'a', 10), (2, 'b', 20)")
     hq, jfk = sites["hq"], sites["jfk"]
     rulebook.apply(hq, BOOK)
     as_refresh(hq, "UPDATE orders SET qty = 27 WHERE id = 1")

@@ -16,7 +16,7 @@ from sites import Directory
 from tests.console import Browser, console
 from tests.fix_worlds import prepared_once
 from tests.grouped import without
-from tests.linked_table import as_refresh, link, run, scalar
+from tests.linked_table import link_orders, run, scalar
 
 PAGE = "/sites/hq/rules/other"
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }}"
@@ -44,9 +44,7 @@ FROM snaptide.resolution_record, generate_series(1, {count})
 def settled(sites: Directory) -> None:
     """One conflict that the site lost: 10 became 15 there, and 27 at the master."""
     hq, jfk = sites["hq"], sites["jfk"]
-    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
-    for site in sites.values():
-        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 10)")
+    link_orders(sites, "(1, 'a', 10)")
     rulebook.apply(hq, BOOK)
     run(hq, "UPDATE orders SET qty = 27")
     run(jfk, "UPDATE orders SET qty = 15")

@@ -13,7 +13,7 @@ from sites import Directory
 from tests.console import Browser, console
 from tests.fix_worlds import prepared_once
 from tests.grouped import broken_off_at, without
-from tests.linked_table import as_refresh, link, run, scalar
+from tests.linked_table import link, link_orders, run, scalar
 
 PAGE = "/sites/jfk/queue"
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }}"
@@ -22,9 +22,7 @@ HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }}"
 @prepared_once("hq", "jfk")
 def orders(sites: Directory) -> None:
     """Two orders, the same at both sites."""
-    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
-    for site in sites.values():
-        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 10), (2, 'b', 20)")
+    link_orders(sites, "(1, 'a', 10), (2, 'b', 20)")
 
 
 @pytest.fixture

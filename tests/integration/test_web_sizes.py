@@ -27,7 +27,7 @@ from snaptide.web.pages import group as group_page
 from snaptide.web.questions import Answer, Questions
 from snaptide.web.rendering import within
 from tests.console import Browser, console
-from tests.linked_table import as_refresh, link, run
+from tests.linked_table import as_refresh, link, link_orders, run
 
 #: The largest page, in bytes.
 MOST = 80_000
@@ -214,9 +214,7 @@ def test_the_preview_of_a_row_of_many_columns(
 def test_many_calls_of_long_values_are_shown_in_parts(
     sites: Directory, browser: Browser
 ) -> None:
-    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
-    for site in sites.values():
-        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 10)")
+    link_orders(sites, "(1, 'a', 10)")
     as_refresh(sites["hq"], "UPDATE orders SET qty = 99")
     inserts = (
         f"INSERT INTO orders VALUES ({n}, repeat('\"<', 3500), 1)" for n in range(2, 12)
