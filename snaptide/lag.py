@@ -17,7 +17,7 @@ from sites.errors import SnaptideError
 from sites.sessions import identity
 from sites.transfer.types import Xid8
 from snapshots import catalog
-from snapshots.steps import STEPS, WINDOW
+from snapshots.definitions.refresh_notes import STEPS, WINDOW
 from snaptide.asking import asking
 
 #: Stop counting at so many log rows: a number this large says enough.

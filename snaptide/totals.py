@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any
 
-from snapshots.definitions.refresh_notes import LIMITS
-from snapshots.steps import STEPS
+from snapshots.definitions.refresh_notes import LIMITS, STEPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

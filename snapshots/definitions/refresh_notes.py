@@ -1,11 +1,13 @@
-"""Notes of refreshes, kept with the position that each of them brings.
+"""Notes of refreshes: how long their steps took, and what they did.
 
-They ride on the statements that note how a refresh ended: no statement more is sent.
+They are kept with the position that each refresh brings, and ride on the statements
+that note how it ended: no statement more is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +18,18 @@ from sqlalchemy.dialects.postgresql import ARRAY, Insert, insert
 from snapshots import catalog
 
 _group, _run, _step = catalog.refresh_group, catalog.refresh_run, catalog.refresh_step
+
+#: The steps of a refresh, in their order; most refreshes lack some of them. What is
+#: done after the merge has committed is in none.
+PUSH, ASK, START, WINDOW, COMPARE, LOAD, MERGE = STEPS = (
+    "push",
+    "ask",
+    "start",
+    "window",
+    "compare",
+    "load",
+    "merge",
+)
 
 #: So many are kept of a group; in a row, those that found nothing new, or failed in the
 #: same way, are one.
@@ -29,6 +43,40 @@ REFRESHED, NOTHING_NEW, FAILED = "refreshed", "nothing new", "failed"
 
 #: In so many seconds at most; all longer ones are together.
 LIMITS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, float("inf"))
+
+
+@dataclass(slots=True, kw_only=True)
+class Steps:
+    """The seconds of each step of a refresh so far; of several turns, their sum.
+
+    Parameters:
+        clock: tells seconds.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    #: the step that runs; None before the first
+    now: str | None = None
+    _since: float = 0.0
+    _seconds: dict[str, float] = field(default_factory=dict)
+
+    def begin(self, step: str) -> None:
+        """End the step that runs, and begin another, or the same again."""
+        at = self.clock()
+        if self.now is not None:
+            self._seconds[self.now] = self._so_far(at)
+        self.now, self._since = step, at
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """By step, in the order of `STEPS`; the one that runs counts until now."""
+        found = dict(self._seconds)
+        if self.now is not None:
+            found[self.now] = self._so_far(self.clock())
+        return {name: found[name] for name in STEPS if name in found}
+
+    def _so_far(self, at: float) -> float:
+        assert self.now is not None
+        return self._seconds.get(self.now, 0.0) + at - self._since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

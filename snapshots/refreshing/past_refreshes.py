@@ -13,7 +13,7 @@ from sites.sessions.site import Site
 from snapshots.catalog import refresh_run
 from snapshots.definitions import refresh_group
 from snapshots.definitions.errors import UnknownSnapshot
-from snapshots.steps import STEPS
+from snapshots.definitions.refresh_notes import STEPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

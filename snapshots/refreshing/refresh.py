@@ -26,6 +26,7 @@ from snapshots.creating import follow_ddl
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
+from snapshots.definitions.refresh_notes import ASK, PUSH, Steps
 from snapshots.errors import (
     DifferentGroups,
     PositionMoved,
@@ -35,7 +36,6 @@ from snapshots.errors import (
 from snapshots.refreshing import possible, task
 from snapshots.refreshing.task import Task
 from snapshots.reports import LeftBehind, RefreshReport
-from snapshots.steps import ASK, PUSH, Steps
 
 #: Turns before a refresh gives up, if another one keeps coming in between.
 ATTEMPTS = 3

@@ -23,6 +23,8 @@ from sites.sessions import contacts
 from sites.sessions.peers import Pair
 from snapshots.creating import base_table, follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
+from snapshots.definitions.refresh_notes import COMPARE, MERGE, START, WINDOW
+from snapshots.definitions.refresh_notes import LOAD as LOADING
 from snapshots.differences import (
     comparison,
     difference,
@@ -43,8 +45,6 @@ from snapshots.refreshing.commit import commit
 from snapshots.refreshing.task import Task, hold, hold_master, kept, register_new
 from snapshots.reports import SnapshotReport
 from snapshots.side import Side, Sides
-from snapshots.steps import COMPARE, MERGE, START, WINDOW
-from snapshots.steps import LOAD as LOADING
 
 #: Batches that a traced refresh is linked to, at most.
 LINKS = 32

@@ -41,6 +41,7 @@ from snapshots.definitions import parents, refresh_group, snapshot
 from snapshots.definitions.behind import Behind
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
+from snapshots.definitions.refresh_notes import Steps
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import (
     ConditionBroken,
@@ -48,7 +49,6 @@ from snapshots.errors import (
     PositionMoved,
     WrongMethod,
 )
-from snapshots.steps import Steps
 
 #: No such value of a type, function, type, schema; values of other types.
 _OUTDATED = {"22P02", "42883", "42704", "3F000", "42804"}

@@ -1,6 +1,6 @@
 """How long the steps of a refresh took."""
 
-from snapshots.steps import Steps
+from snapshots.definitions.refresh_notes import Steps
 
 
 def test_each_step_has_its_time_and_the_last_one_runs() -> None:
