@@ -65,7 +65,9 @@ def cover(
 
 
 def covers(
-    snapshots: Sequence[str], batch_no: int, order_no: int
+    snapshots: Sequence[str],
+    batch_no: ColumnElement[int] | int,
+    order_no: ColumnElement[int] | int,
 ) -> ColumnElement[bool]:
     """Whether the last refresh of each of these snapshots saw this very marker."""
     at = sa.tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)

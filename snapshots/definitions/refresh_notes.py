@@ -131,29 +131,48 @@ def failed(name: str, noting: Update, done: Done) -> Insert:
     If the one before it failed with the same error, they share a row.
     """
     group, now = _written(noting), func.statement_timestamp()
-    again = _again(group, FAILED, now, done)
+    again = _again(group, FAILED, now, done, _taken(done.steps))
     values = _values(group, FAILED, now, group.c.refreshed_at, done)
     return _inserted(values, _is_none(again)).add_cte(
         _older(name).where(_is_none(again)).cte("older")
     )
 
 
-def nothing_new(name: str, noting: Update, done: Done) -> Sequence[CTE]:
+def nothing_new(name: str, noting: Update, methods: Sequence[str]) -> Sequence[CTE]:
     """The parts of a statement that note a refresh which found nothing new.
 
-    If the one before it found nothing new either, they share a row.
+    If the one before it found nothing new either, they share a row. The statement's
+    parameters are those that `took` gives.
 
     Parameters:
         noting: writes the group's row, with a new time of its refresh.
     """
-    group = _written(noting)
-    again = _again(group, NOTHING_NEW, group.c.refreshed_at, done)
-    values = _values(group, NOTHING_NEW, group.c.refreshed_at, _before(name), done)
+    group, done = _written(noting), Done(steps={}, methods=methods)
+    at = group.c.refreshed_at
+    again = _again(group, NOTHING_NEW, at, done, _TOOK)
+    values = {**_values(group, NOTHING_NEW, at, _before(name), done), **_TOOK}
     new = _inserted(values, _is_none(again)).returning(_run.c.id).cte("new")
     return group, new, _older(name).where(_is_none(again)).cte("older")
 
 
-def _again(group: CTE, outcome: str, at: sa.ColumnElement[Any], done: Done) -> CTE:
+def took(steps: Mapping[str, float]) -> dict[str, object]:
+    """The parameters of a statement with `nothing_new`, by the seconds of the steps."""
+    return {f"its_{name}": value for name, value in _taken(steps).items()}
+
+
+_TOOK = {
+    name: sa.bindparam(f"its_{name}", type_=_run.c[name].type)
+    for name in ("steps", "seconds")
+}
+
+
+def _again(
+    group: CTE,
+    outcome: str,
+    at: sa.ColumnElement[Any],
+    done: Done,
+    taken: Mapping[str, Any],
+) -> CTE:
     """Adds a refresh to the row of the one before it, if the two are alike."""
     last = _run.alias("last")
     latest = (
@@ -175,7 +194,7 @@ def _again(group: CTE, outcome: str, at: sa.ColumnElement[Any], done: Done) -> C
             ended_at=at,
             refreshes=_run.c.refreshes + 1,
             longest=func.greatest(_run.c.longest, at - _run.c.ended_at),
-            **_taken(done),
+            **taken,
         )
         .returning(_run.c.id)
         .cte("again")
@@ -214,16 +233,16 @@ def _values(
         "outcome": outcome,
         "methods": sorted(set(done.methods)),
         **done.rows,
-        **_taken(done),
+        **_taken(done.steps),
     }
     values = {name: literal(one, _run.c[name].type) for name, one in given.items()}
     times = {"first_at": at, "ended_at": at, "previous_at": before}
     return {"refresh_group": group.c.name, **times, **values, "error": _error(done)}
 
 
-def _taken(done: Done) -> dict[str, Any]:
-    steps = {name: round(seconds, 6) for name, seconds in done.steps.items()}
-    return {"steps": steps, "seconds": sum(steps.values())}
+def _taken(steps: Mapping[str, float]) -> dict[str, Any]:
+    rounded = {name: round(seconds, 6) for name, seconds in steps.items()}
+    return {"steps": rounded, "seconds": sum(rounded.values())}
 
 
 def _inserted(values: Mapping[str, Any], *where: sa.ColumnElement[bool]) -> Insert:

@@ -38,7 +38,6 @@ from snapshots.definitions import (
     rewrites,
     snapshot,
 )
-from snapshots.definitions.refresh_notes import Done
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences.window import FAST
 from snapshots.refreshing.task import Task
@@ -91,19 +90,38 @@ def _noted(site: Connection, task: Task, at: Marker) -> bool:
 
     Nothing depends on the note, so the commit does not wait for the disk.
     """
-    name = task.group.name
-    keys = [m.key for m in task.members if m.updatable]
+    keys = tuple(m.key for m in task.members if m.updatable)
+    views = tuple(m.log_view for m in task.members)
+    given = {
+        "its_batch": at.batch_no,
+        "its_order": at.order_no,
+        **refresh_notes.took(task.steps.seconds),
+    }
+    with site.begin():
+        return bool(site.execute(_noting(task.group.name, keys, views), given).all())
+
+
+@lru_cache(maxsize=128)
+def _noting(name: str, keys: tuple[str, ...], views: tuple[str, ...]) -> sa.Executable:
+    """Notes that a group is up to date, if nothing at the site speaks against it.
+
+    Building it takes longer than running it. Its parameters are a marker, `its_batch`
+    and `its_order`, and those of `refresh_notes.nothing_new`.
+
+    Parameters:
+        keys: the updatable snapshots.
+        views: the updatable snapshot logs of all.
+    """
+    at = (sa.bindparam(f"its_{of}", type_=sa.BigInteger) for of in ("batch", "order"))
     answered = sa.and_(
-        refresh_coverage.covers(keys, at.batch_no, at.order_no),
-        *(sa.not_(_wants_a_look(member)) for member in task.members),
+        refresh_coverage.covers(keys, *at),
+        *(sa.not_(_holds_keys(view)) for view in views),
     )
     noting = refresh_group.refreshed(name).where(answered)
-    done = Done(steps=task.steps.seconds, methods=[FAST])
-    notes = refresh_notes.nothing_new(name, noting, done)
+    notes = refresh_notes.nothing_new(name, noting, [FAST])
     quick = func.set_config("synchronous_commit", "off", True)
     statement = snapshot.refreshed(name, FAST).where(answered).add_cte(*notes)
-    with site.begin():
-        return bool(site.execute(planned_once(statement.returning(quick))).all())
+    return planned_once(statement.returning(quick))
 
 
 def _is_settled(task: Task, known: Collection[str]) -> bool:
@@ -245,6 +263,6 @@ def _fits(member: Snapshot, seen: Glance) -> bool:
     return not seen.hides_rows and seen.columns.keys() >= set(member.columns)
 
 
-def _wants_a_look(member: Snapshot) -> sa.ColumnElement[bool]:
-    view = sa.table(member.log_view, schema=SCHEMA)
-    return select(literal(1)).select_from(view).exists()
+def _holds_keys(view: str) -> sa.ColumnElement[bool]:
+    """Whether an updatable snapshot log has keys that a refresh is to look at."""
+    return select(literal(1)).select_from(sa.table(view, schema=SCHEMA)).exists()
