@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,7 +23,7 @@ from masters.log import catalog
 from sites.capture import position
 from sites.conditions import ranges, subqueries
 from sites.conditions.implied import implies
-from sites.conditions.subqueries import Subquery
+from sites.conditions.subqueries import Parts, Subquery
 from sites.names import QualifiedName, numbered
 from sites.tables.table import ForeignKey, Table, describe
 from snapshots.definitions.errors import NeedsParent
@@ -105,10 +106,15 @@ def _read(
     )
 
 
-def asked(snapshot: Snapshot) -> dict[QualifiedName, frozenset[str]]:
+def asked(snapshot: Snapshot) -> Mapping[QualifiedName, frozenset[str]]:
     """The other tables that a snapshot's condition asks, and their columns in it."""
+    return _asked(snapshot.parts)
+
+
+@lru_cache(maxsize=1024)
+def _asked(parts: Parts) -> Mapping[QualifiedName, frozenset[str]]:
     found: dict[QualifiedName, frozenset[str]] = {}
-    for one in snapshot.parts.every():
+    for one in parts.every():
         within = frozenset(c for inner in one.subqueries for c in inner.columns)
         found[one.table] = found.get(one.table, frozenset()) | one.uses | within
     return found
