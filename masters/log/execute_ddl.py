@@ -24,8 +24,8 @@ from masters.errors import DdlRefused
 from masters.log import site_ddl
 from sites import QualifiedName, Site, faults
 from sites.sessions import identity
-from sites.tables import locks
-from sites.tables.table import Column, Glance, Table, describe, glance
+from sites.tables import locks, lossy
+from sites.tables.table import Column, Table, describe, glance
 from sites.transfer.transport import raw
 from sites.writing.triggered import users_search_path
 
@@ -35,7 +35,7 @@ class DdlReport:
     """What sites will do because of DDL at their master."""
 
     master: str
-    #: the tables whose columns were added, renamed or dropped
+    #: the tables whose columns were added, renamed, dropped or widened
     tables: tuple[str, ...]
     #: the sites that have snapshots of them
     sites: tuple[str, ...]
@@ -78,8 +78,9 @@ def execute_ddl(master: Site, statements: str) -> DdlReport:
 
     Columns that are added, renamed or dropped come, get the name or go at each site by
     its next refresh, before rows are written there, however long it was away and
-    whatever else was changed meanwhile (Virtuoso: DDL in publications). What a site has
-    queued before is pushed as `snapshots.alter_columns` does it.
+    whatever else was changed meanwhile (Virtuoso: DDL in publications). Those with a
+    wider type get it, where a site can give it to them without writing many rows anew.
+    What a site has queued before is pushed as `snapshots.alter_columns` does it.
 
     Tables of a replication group are changed by `groups.execute_ddl`.
 
@@ -130,7 +131,7 @@ def following(
     yield altered
     after = _logged(connection)
     for name in sorted(before.keys() & after.keys()):
-        then, now = _by_number(before[name]), _by_number(after[name])
+        then, now = before[name], after[name]
         changed = {n for n in then.keys() | now.keys() if then.get(n) != now.get(n)}
         if changed:
             table = describe(connection, name)
@@ -173,10 +174,52 @@ def run(connection: Connection, master: str, statements: str) -> None:
         raise DdlRefused(f"{master}: {reason}", master=master) from error
 
 
-def _logged(connection: Connection) -> Mapping[QualifiedName, Glance]:
-    at = snapshot_log.c
-    found = connection.execute(select(at.table_schema, at.table_name))
-    return glance(connection, [QualifiedName(*row) for row in found], [])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """A column as it is at one moment."""
+
+    name: str
+    state: str
+    #: with its length
+    type: str
+
+    def holds_all_of(self, before: _Seen) -> bool:
+        """Whether it differs in nothing but a type that is wider, or in its name."""
+        same = self.type == before.type and self.state == before.state
+        _, _, collation, *generated = self.state.split(" ", 3)
+        _, _, its_collation, *_ = before.state.split(" ", 3)
+        plain = collation == its_collation and not generated
+        return same or (plain and lossy.widens(self.type, before.type))
+
+
+#: Columns by their numbers.
+_Columns = Mapping[int, _Seen]
+
+_TYPES = sa.text("""
+SELECT l.table_schema, l.table_name, json_object_agg(
+    a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod)) AS types
+FROM snaptide.snapshot_log l
+JOIN pg_catalog.pg_attribute a ON a.attnum > 0 AND NOT a.attisdropped AND a.attrelid
+    = to_regclass(format('%I.%I', l.table_schema, l.table_name))
+GROUP BY l.table_schema, l.table_name
+""")
+
+
+def _logged(connection: Connection) -> dict[QualifiedName, _Columns]:
+    """The columns of all tables with a snapshot log."""
+    types = {
+        QualifiedName(row.table_schema, row.table_name): row.types
+        for row in connection.execute(_TYPES)
+    }
+    return {
+        table: {
+            int(state.partition(" ")[0]): _Seen(
+                name=name, state=state, type=types[table][name]
+            )
+            for name, state in seen.columns.items()
+        }
+        for table, seen in glance(connection, [*types], []).items()
+    }
 
 
 def _refuse_others(
@@ -184,7 +227,7 @@ def _refuse_others(
     table: Table,
     then: _Columns,
     now: _Columns,
-    changed: Collection[int],
+    changed: set[int],
 ) -> None:
     """Refuse what sites could not follow, or would lose changes that wait there by.
 
@@ -194,24 +237,17 @@ def _refuse_others(
         changed: the numbers of those that are others now, or are gone.
     """
     name = table.qualified
-    _refuse_key(connection, name, {then[n][0] for n in changed if n in then})
-    for number in changed:
-        if number in then and number in now and then[number][1] != now[number][1]:
-            why = f"column {now[number][0]} gets another type, collation or expression"
+    _refuse_key(connection, name, {then[n].name for n in changed if n in then})
+    for number in changed & then.keys() & now.keys():
+        column = now[number]
+        if not column.holds_all_of(then[number]):
+            why = (
+                f"column {column.name} gets another collation or expression, or a type "
+                "that does not hold all values of the former one"
+            )
             raise _refused(connection, name, why)
     new = [column for column in table.columns if column.number not in then]
     _refuse_unfit(connection, name, new)
-
-
-#: The name and the state of each column, by its number.
-_Columns = Mapping[int, tuple[str, str]]
-
-
-def _by_number(seen: Glance) -> _Columns:
-    return {
-        int(state.partition(" ")[0]): (name, state)
-        for name, state in seen.columns.items()
-    }
 
 
 def _refuse_key(connection: Connection, table: QualifiedName, names: set[str]) -> None:

@@ -1,8 +1,8 @@
 """DDL of a master's tables that sites are to follow, as its catalog keeps it.
 
-An entry has the numbers of the columns that the DDL added, renamed or dropped. A site
-that has not followed it yet makes its own columns what the master's are by then, so
-entries need no order, and one that was missed is made up for by the next.
+An entry has the numbers of the columns that the DDL added, renamed, dropped or widened.
+A site that has not followed it yet makes its own columns what the master's are by then,
+so entries need no order, and one that was missed is made up for by the next.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def note(
     """Have the sites of a table follow DDL. Writes `site_ddl`.
 
     Parameters:
-        columns: the numbers of the columns that it added, renamed or dropped.
+        columns: the numbers of those that it added, renamed, dropped or widened.
         added: those that it added.
     """
     connection.execute(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import errors as pg
@@ -11,8 +11,10 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
+from deferred.queues.queue import find_queue
 from masters.log import registration, site_ddl
 from masters.log.site_ddl import SiteDdl
+from masters.numbers import columns as numbered_columns
 from sites import faults
 from sites.errors import SnaptideError
 from sites.names import QualifiedName
@@ -21,6 +23,7 @@ from sites.sessions.site import Site
 from sites.tables.table import Table, describe
 from snapshots.creating import alter_columns, columns_asked, columns_plan
 from snapshots.creating.columns_asked import Asked
+from snapshots.creating.columns_widened import why_not
 from snapshots.definitions import snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
@@ -35,7 +38,7 @@ class _ToDo:
     """What becomes of the columns of a snapshot."""
 
     key: str
-    #: those that it has, which are renamed or dropped
+    #: those that it has, which are renamed, dropped or widened
     moved: Asked
     #: those that are added afterwards
     added: Asked
@@ -76,8 +79,9 @@ def follow(
 ) -> bool:
     """Make the columns of snapshots what DDL has made of the master's.
 
-    Columns that were renamed or dropped come first, for all snapshots: what waits in
-    the queues can only be pushed afterwards, and has to be before others are added.
+    Columns that were renamed, dropped or widened come first, for all snapshots: what
+    waits in the queues can only be pushed afterwards, and has to be before others are
+    added.
     Each step is a transaction of its own, and after a crash the rest is done by the
     next refresh. If a snapshot cannot follow, the others do.
 
@@ -149,8 +153,8 @@ def _read(
 
 
 def _move(connection: Connection, site: Site, todo: _ToDo) -> None:
-    """Rename and drop columns."""
-    if todo.moved.rename or todo.moved.drop:
+    """Rename, drop and widen columns."""
+    if todo.moved.rename or todo.moved.drop or todo.moved.widen:
         one = snapshot.read(connection, todo.key)
         alter_columns.altered(connection, site, one, todo.moved)
 
@@ -200,7 +204,38 @@ def _todo(
     add = [there[n] for n in sorted(new & there.keys()) if there[n] in again - kept]
     return _ToDo(
         key=one.key,
-        moved=Asked(drop=tuple(dropped), rename=renamed),
+        moved=Asked(
+            drop=tuple(dropped),
+            rename=renamed,
+            widen=tuple(
+                there[mine[name]]
+                for name in _wider(connection, one, table, mine)
+                if name not in dropped
+            ),
+        ),
         added=Asked(add=tuple(add), rename={}),
         ids=[entry.id for entry in entries],
     )
+
+
+def _wider(
+    connection: Connection, one: Snapshot, table: Table, mine: Mapping[str, int]
+) -> list[str]:
+    """The columns that can get a wider type which the master has.
+
+    Others keep theirs, and hold back rows whose values do not fit.
+
+    Parameters:
+        table: the master table.
+        mine: the numbers that columns of the snapshot have there.
+    """
+    base, queue = describe(connection, one.base), find_queue(connection, one.key)
+    drawn = {x.column_name for x in numbered_columns.all_of(connection, None, one.key)}
+    there = {column.number: column for column in table.columns}
+    pairs = [(base.column(x), there[n]) for x, n in mine.items() if n in there]
+    return [
+        here.name
+        for here, column in pairs
+        if here.name not in drawn
+        and why_not(connection, one, base, here, column, queue) is None
+    ]

@@ -36,10 +36,10 @@ def ddl(
     """Change columns of master tables, and have sites follow; or list what they follow.
 
     Without statements it lists those of before, and the sites that have not refreshed
-    since. With some it adds, renames or drops columns, and each site changes its
-    snapshots by its next refresh, however long it was away. What sites could not follow
-    is refused. For tables of a replication group there is snaptide group execute-ddl
-    --and-sites.
+    since. With some it adds, renames, drops or widens columns, and each site changes
+    its snapshots by its next refresh, however long it was away. What sites could not
+    follow is refused. For tables of a replication group there is snaptide group
+    execute-ddl --and-sites.
 
     Example: snaptide ddl hq "ALTER TABLE flights ADD gate text"
     """

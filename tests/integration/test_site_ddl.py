@@ -348,7 +348,11 @@ REFUSED = {
     "DELETE FROM orders; ALTER TABLE orders ADD state text NOT NULL": "(jfk) cannot",
     "ALTER TABLE orders DROP id CASCADE": "column id identifies its rows",
     "ALTER TABLE orders RENAME id TO number": "column id identifies its rows",
-    "ALTER TABLE orders ALTER qty TYPE bigint": "column qty gets another type",
+    "ALTER TABLE orders ALTER qty TYPE smallint": "does not hold all values",
+    "ALTER TABLE orders ALTER qty TYPE text": "does not hold all values",
+    "ALTER TABLE orders ALTER first TYPE varchar(9)": "does not hold all values",
+    'ALTER TABLE orders ALTER first TYPE text COLLATE "C"': "another collation",
+    "ALTER TABLE orders ALTER id TYPE bigint": "column id identifies its rows",
     "ALTER TABLE orders ADD g int GENERATED ALWAYS AS (qty * 2) STORED": "generated",
     "ALTER TABLE orders ADD CHECK (qty > 0)": "nothing for sites to follow",
     "CREATE TABLE other (id int)": "nothing for sites to follow",
@@ -429,6 +433,24 @@ def test_a_site_that_goes_to_another_master_of_the_group(world: Directory) -> No
     settle(jfk)
     assert_equal_to_master(jfk)
     assert run(lax, "SELECT wing FROM public.orders WHERE id = 2") == [(3,)]
+
+
+def test_a_wider_type_at_all_masters_of_a_group(world: Directory) -> None:
+    hq, lax, jfk = world["hq"], world["lax"], world["jfk"]
+    run(jfk, "UPDATE public.orders SET qty = 7 WHERE id = 1")
+    groups.suspend(hq, GROUP)
+    wider = "ALTER TABLE orders ALTER qty TYPE bigint"
+    groups.execute_ddl(hq, GROUP, wider, and_sites=True)
+    groups.resume(hq, GROUP)
+    assert snapshots.refresh(jfk, "orders").behind == ()
+    run(jfk, "UPDATE public.orders SET qty = 5000000000 WHERE id = 2")
+    settle(jfk)
+    push_all({"hq": hq, "lax": lax})
+    assert run(lax, "SELECT qty FROM public.orders WHERE id < 3 ORDER BY id") == [
+        (7,),
+        (5000000000,),
+    ]
+    assert_equal_to_master(jfk)
 
 
 def test_the_command(snaptide: Snaptide, hq: Site, jfk: Site) -> None:

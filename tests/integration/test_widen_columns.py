@@ -6,8 +6,10 @@ import pytest
 from sqlalchemy import text
 
 import deferred
+import masters
 import snapshots
 import synchronous
+from masters.errors import DdlRefused
 from sites import Directory, Site
 from sites.errors import StillNeeded
 from snapshots.creating import columns_widened
@@ -125,6 +127,60 @@ def test_a_parked_change_arrives_with_its_narrow_values(hq: Site, jfk: Site) -> 
     settle(jfk)
     assert_equal_to_master(jfk)
     assert run(jfk, "SELECT code, qty FROM public.parts WHERE id = 1") == [("mine", 2)]
+
+
+@pytest.mark.parametrize("push", [True, False])
+def test_sites_follow_wider_types(hq: Site, jfk: Site, *, push: bool) -> None:
+    """With what they have queued, and together with other changes of columns."""
+    mine = "code = 'mine', label = 'my', qty = 2, price = 1"
+    run(jfk, f"UPDATE public.parts SET {mine} WHERE id = 1")
+    report = masters.execute_ddl(
+        hq,
+        f"{WIDER}; ALTER TABLE public.parts RENAME label TO tag;"
+        "ALTER TABLE public.parts ALTER room DROP DEFAULT",
+    )
+    assert report.sites == ("jfk",)
+    run(hq, "UPDATE public.parts SET qty = 5000000000, room = 100000 WHERE id = 3")
+    found = snapshots.refresh(jfk, "all", push_deferred_rpc=push)
+    assert found.behind == ()
+    assert [run(jfk, TYPES.format(name)) for name in ("parts", "seen")] == [
+        [(WIDE,)],
+        [(WIDE,)],
+    ]
+    run(jfk, "UPDATE public.parts SET qty = 6000000000 WHERE id = 4")
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    seen = "SELECT id, tag, qty FROM public.parts WHERE id IN (1, 4) ORDER BY id"
+    assert run(hq, seen) == [(1, "my", 2), (4, "l4", 6000000000)]
+    assert snapshots.list_shape_differences(jfk, "seen") == []
+
+
+def test_a_type_that_a_site_cannot_give_stays(
+    hq: Site, jfk: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that do not fit are held back, and the others come."""
+    monkeypatch.setattr(columns_widened, "SMALL", 0)
+    masters.execute_ddl(hq, WIDER)
+    run(
+        hq,
+        "UPDATE public.parts SET qty = 5000000000 WHERE id = 3",
+        "UPDATE public.parts SET price = 9999999.25 WHERE id = 4",
+    )
+    report = snapshots.refresh(jfk, "all")
+    assert report.behind == ()
+    assert [one.held_back for one in report.snapshots] == [1, 1]
+    [(types,)] = run(jfk, TYPES.format("parts"))
+    assert types == "integer,text,character varying(50),integer,numeric(12,2),smallint"
+    assert [one.what for one in snapshots.list_shape_differences(jfk, "seen")] == [
+        "column qty",
+        "column room",
+    ]
+    with pytest.raises(DdlRefused, match=r"label gets .* that does not hold all"):
+        masters.execute_ddl(
+            hq,
+            "ALTER TABLE public.parts ADD more int;"
+            "ALTER TABLE public.parts ALTER label TYPE varchar(30)",
+        )
 
 
 def test_rows_are_written_anew_only_where_they_are_few(
