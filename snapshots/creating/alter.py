@@ -84,10 +84,11 @@ def alter_conditions(
             now = [altered.get(one.key, one) for one in members]
             one = altered.get(before.key, before)
             altered |= with_followers(master, one, condition, now)
+        copied = copied_keys(master, members)
         for attempt in locks.patiently():
             with attempt, site.transaction() as connection:
                 locks.briefly(connection)
-                replace_conditions(connection, master, list(altered.values()))
+                replace_conditions(connection, list(altered.values()), copied)
                 faults.point("snapshot_alter.before_commit")
     faults.point("snapshot_alter.after_commit")
     first = dict.fromkeys([*(one.key for one in named), *altered])
@@ -173,8 +174,23 @@ def _with(master: Site, one: Snapshot, asked: str | None) -> Snapshot:
     return replace(one, condition=made.condition)
 
 
+#: By snapshot, the names of the foreign keys that its master table has.
+CopiedKeys = Mapping[str, frozenset[str]]
+
+
+def copied_keys(master: Site, members: Sequence[Snapshot]) -> CopiedKeys:
+    """The foreign keys that snapshots have from the master; others are users' own."""
+    with master.session() as there:
+        return {
+            one.key: frozenset(
+                key.name for key in describe(there, one.master).foreign_keys
+            )
+            for one in members
+        }
+
+
 def replace_conditions(
-    connection: Connection, master: Site, altered: Sequence[Snapshot]
+    connection: Connection, altered: Sequence[Snapshot], copied: CopiedKeys
 ) -> None:
     """Write the conditions down, and replace what depends on them."""
     # The master registers other parents at the next refresh.
@@ -185,7 +201,7 @@ def replace_conditions(
     for one in members:
         parents.refuse_hiding(connection, one)
     changed = {one.key for one in altered}
-    for child, key in _not_followed(connection, master, changed, members):
+    for child, key in _not_followed(connection, copied, changed, members):
         ddl.drop_constraint(connection, child.base, key.name)
     for one in altered:
         if one.loaded:
@@ -194,7 +210,7 @@ def replace_conditions(
 
 def _not_followed(
     connection: Connection,
-    master: Site,
+    copied: CopiedKeys,
     changed: set[str],
     members: Sequence[Snapshot],
 ) -> list[tuple[Snapshot, ForeignKey]]:
@@ -203,14 +219,12 @@ def _not_followed(
     A key that only the site has is the user's, and stays.
     """
     by_base = {one.base: one for one in members}
-    found = []
-    with master.session() as there:
-        for child in members:
-            for key in describe(connection, child.base).foreign_keys:
-                parent = by_base.get(key.parent)
-                if parent is None or not {child.key, parent.key} & changed:
-                    continue
-                copied = {k.name for k in describe(there, child.master).foreign_keys}
-                if key.name in copied and not parents.follows(child, key, parent):
-                    found.append((child, key))
-    return found
+    return [
+        (child, key)
+        for child in members
+        for key in describe(connection, child.base).foreign_keys
+        if (parent := by_base.get(key.parent)) is not None
+        and {child.key, parent.key} & changed
+        and key.name in copied.get(child.key, ())
+        and not parents.follows(child, key, parent)
+    ]

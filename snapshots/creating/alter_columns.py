@@ -152,26 +152,31 @@ def _lease(site: Site, plan: Plan) -> None:
 
 def _altered(site: Site, plan: Plan, *, filled: bool) -> ColumnsReport:
     """Empty the queue as far as needed, and alter the snapshot."""
-    pushed = _pushed(site, plan)
+    pushed: list[int] = []
+    push = partial(_push, site, plan, pushed)
+    push()
     report = _while_nobody_pushes(site, partial(_between_pushes, plan, filled))
     for _ in range(ATTEMPTS):
         if report is None:
-            pushed += _pushed(site, plan)
-            after = partial(_after_push, plan, filled, site)
+            push()
+            after = partial(_after_push, plan, filled, push)
             report = _while_nobody_pushes(site, after)
     if report is None:
         raise UndeliveredCalls(
             f"Changes of {plan.before.key} wait in spite of several pushes.",
             snapshot=plan.before.key,
         )
-    return replace(report, pushed=pushed)
+    return replace(report, pushed=sum(pushed))
 
 
-def _pushed(site: Site, plan: Plan) -> int:
-    """Push what was made with other columns, and return how many transactions went."""
-    if not (plan.empties_queue and plan.before.loaded):
-        return 0
-    return deferred.push(site, plan.master.name).transactions
+def _push(site: Site, plan: Plan, pushed: list[int]) -> None:
+    """Push what was made with other columns.
+
+    Parameters:
+        pushed: is told how many transactions went.
+    """
+    if plan.empties_queue and plan.before.loaded:
+        pushed.append(deferred.push(site, plan.master.name).transactions)
 
 
 def _between_pushes(
@@ -190,19 +195,22 @@ def _between_pushes(
 
 
 def _after_push(
-    plan: Plan, filled: bool, site: Site, connection: Connection
+    plan: Plan, filled: bool, push: Callable[[], None], connection: Connection
 ) -> ColumnsReport | None:
     """Push the last few calls while users wait, and alter the snapshot.
 
     Users who write again and again never leave the queue empty. If the push takes too
     long, the server ends this session, and users go on.
 
+    Parameters:
+        push: pushes what waits.
+
     Returns:
         None if calls wait even so, or if it took too long.
     """
     connection.execute(select(func.set_config(_IDLE, locks.MOMENT, True)))
     _lock(connection, plan)
-    _pushed(site, plan)
+    push()
     try:
         queue = find_queue(connection, plan.before.key)
     except OperationalError as error:
@@ -248,7 +256,7 @@ def _alter(
 ) -> ColumnsReport:
     left_out = columns_altered.alter_tables(connection, plan, queue, filled=filled)
     if plan.conditions:
-        alter.replace_conditions(connection, plan.master, plan.conditions)
+        alter.replace_conditions(connection, plan.conditions, plan.copied)
     faults.point("snapshot_alter.before_columns")
     return ColumnsReport(
         snapshot=plan.before.key,

@@ -33,6 +33,8 @@ class Plan:
     now: Snapshot
     #: this and other snapshots of the group that get another condition
     conditions: tuple[Snapshot, ...]
+    #: what these need to know of the master, see `alter.copied_keys`
+    copied: alter.CopiedKeys
     #: columns that the master has dropped already
     gone: frozenset[str]
     #: by new column, the value that rows which are there get; None for NULL
@@ -90,6 +92,8 @@ def planned(
             ddl_followed=tuple(dict.fromkeys([*one.ddl_followed, *done])),
         ),
         conditions=tuple(altered.values()),
+        # Asked before users are locked out.
+        copied=alter.copied_keys(master, members) if altered else {},
         gone=columns_asked.gone(definition.table, wanted, known),
         filled={name: _constant(connection, definition, name) for name in wanted.add},
         widened=columns_widened.planned(

@@ -13,7 +13,7 @@ import synchronous
 from deferred import errors as deferred_errors
 from sites import Directory, Site
 from sites.errors import StillNeeded
-from snapshots.creating import fill_columns
+from snapshots.creating import alter_columns, fill_columns
 from snapshots.definitions.errors import (
     CallsUseColumn,
     ColumnsRefused,
@@ -252,6 +252,23 @@ def test_values_come_as_they_are(hq: Site, jfk: Site) -> None:
     assert snapshots.alter_columns(jfk, "orders", add=["gate"]).filled == len(values)
     found = "SELECT gate FROM public.orders WHERE id <= 6 ORDER BY id"
     assert run(jfk, found) == [(value,) for value in values]
+
+
+def test_what_is_pushed_while_users_wait_is_counted(
+    jfk: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(jfk, "UPDATE public.orders SET first = 'mine' WHERE id = 1")
+    lock, late = alter_columns._lock, ["UPDATE public.orders SET qty = 2 WHERE id = 2"]
+
+    def lock_after_a_user(*given: Any) -> None:
+        run(jfk, *late)
+        late.clear()
+        lock(*given)
+
+    monkeypatch.setattr(alter_columns, "_between_pushes", lambda *_: None)
+    monkeypatch.setattr(alter_columns, "_lock", lock_after_a_user)
+    assert snapshots.alter_columns(jfk, "orders", drop=["last"]).pushed == 2
+    assert queued(jfk) == 0
 
 
 def test_filling_that_is_broken_off(hq: Site, jfk: Site) -> None:
@@ -628,6 +645,34 @@ def test_a_condition_that_uses_a_renamed_column(hq: Site, jfk: Site) -> None:
     snapshots.refresh(jfk, "airport", allow_mass_delete=True)
     assert_equal_to_master(jfk)
     assert run(jfk, "SELECT count(*) FROM public.orders") == [(3,)]
+
+
+def test_the_master_is_not_asked_while_users_wait(
+    hq: Site, jfk: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(hq, "ALTER TABLE public.orders RENAME airport TO code")
+    lock, session = alter_columns._lock, Site.session
+    locked: list[str] = []
+
+    def note(*given: Any) -> None:
+        lock(*given)
+        locked.append("orders")
+
+    def ask(site: Site, *given: Any) -> Any:
+        assert not (locked and site.name == "hq")
+        return session(site, *given)
+
+    monkeypatch.setattr(alter_columns, "_lock", note)
+    monkeypatch.setattr(Site, "session", ask)
+    where = snapshots.Condition(where="code = 'JFK'")
+    change = {"rename": {"airport": "code"}, "condition": where}
+    report = snapshots.alter_columns(jfk, "orders", **change)  # type: ignore[arg-type]
+    monkeypatch.undo()
+    assert locked
+    assert report.condition == "(code = 'JFK'::text)"
+    snapshots.alter_columns(jfk, "seen", rename={"airport": "code"})
+    settle(jfk)
+    assert_equal_to_master(jfk)
 
 
 def test_a_name_that_another_column_has_taken_in_a_condition(
