@@ -13,7 +13,7 @@ import masters
 from benchmarks.pairs import Against, Result, Side, alternate, compared
 from benchmarks.push import link
 from benchmarks.setting import create_orders, directory, tidy
-from masters.apply import images
+from masters.apply import alike
 from masters.rules import rulebook
 from sites import Directory
 
@@ -62,7 +62,7 @@ def run(rows: int) -> list[Result]:
             ),
         )
     # Two chunks are held while the second is read.
-    full = max(rows, 2 * images.CHUNK)
+    full = max(rows, 2 * alike.MANY)
     with _linked(full * MORE) as sites:
         return [*times, _memory(sites, full)]
 

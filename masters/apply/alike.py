@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import date
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, ColumnElement, Row, Subquery, Text, func
+from sqlalchemy import BigInteger, ColumnElement, Subquery, Text, func
 
 from masters.apply import images
-from masters.apply.images import NUMBERS, SIDES, Compared
+from masters.apply.images import SIDES, Compared
 from sites.tables.table import Column
-
-#: The new and the current value of each call, by column.
-Pairs: TypeAlias = Mapping[str, Sequence[tuple[object, object]]]
 
 #: Types whose values Python and the database put in the same order, at least between
 #: the two dates: beyond them, Python may have only one value for several.
@@ -23,63 +20,59 @@ _NUMERIC = {"smallint", "integer", "bigint", "numeric", "real", "double precisio
 _DATED = {"date", "timestamp without time zone", "timestamp with time zone"}
 _SAFE = date(2, 1, 1), date(9998, 12, 31)
 
+#: Calls at a time where only the order of values tells rows apart: they are a few rows
+#: in Python then, and each statement about some of them looks through all.
+MANY = 16_000
+
 
 def select(
-    compared: Compared, columns: Sequence[str], ordered: Collection[str]
+    compared: Compared,
+    columns: Sequence[str],
+    ordered: Collection[str],
+    size: int | None = None,
 ) -> sa.Select[Any]:
     """Select rows as `Compared.select` does, but those that are alike as one.
 
-    It has the numbers of all their calls in a chunk of `CHUNK`. Rows are alike if they
-    do not differ in anything that is selected.
+    It has the numbers of all their calls in a chunk. Rows are alike if they do not
+    differ in anything that is selected.
 
     Parameters:
         ordered: columns of which only the order of new and current value matters, if
-            their type allows: their values come in two lists, for `pairs`.
+            their type allows: the values of one of the rows stand for all.
+        size: calls in a chunk; None if all are in one.
     """
     source = compared.staged.source
-    before = func.row_number().over(order_by=source.c.call_no) - 1
-    chunk = (before // sa.literal(images.CHUNK, BigInteger)).label("chunk")
-    found = compared.selected(columns, source.c.call_no, chunk).subquery("found")
-    shared = list(found.c)[2 : -len(SIDES) * len(columns) or None]
-    keys, lists = list[ColumnElement[Any]](), list[ColumnElement[Any]]()
+    chunk, keys = list[ColumnElement[Any]](), list[ColumnElement[Any]]()
+    if size is not None:
+        before = func.row_number().over(order_by=source.c.call_no) - 1
+        chunk = [(before // sa.literal(size, BigInteger)).label("chunk")]
+    wanted = compared.selected(columns, source.c.call_no, *chunk)
+    # The facts are computed once a row, not each time that they are named.
+    found = wanted.offset(0).subquery("found")
+    shared = list(found.c)[1 + len(chunk) : -len(SIDES) * len(columns) or None]
     shown: list[list[ColumnElement[Any]]] = [[] for _ in SIDES]
     for n, name in enumerate(columns):
         column = compared.staged.table.column(name)
         values = [_seen(compared, found, name, found.c[f"{s}{n}"]) for s in SIDES]
         if name in ordered and sortable(column):
             keys += _order(column, *values[1:])
-            lists += [
-                func.array_agg(v, type_=sa.types.NullType()).label(f"all_{s}{n}")
-                for s, v in zip(SIDES[1:], values[1:], strict=True)
-            ]
         else:
             keys += values if column.exact else map(_text, values)
         for side, value, some in zip(SIDES, values, shown, strict=True):
             some.append(func.any_value(value).label(f"{side}{n}"))
-    numbers = func.array_agg(found.c.call_no, type_=NUMBERS).label("call_nos")
+    numbers = sa.cast(func.array_agg(found.c.call_no), Text).label("call_nos")
     return (
-        sa.select(numbers, *shared, *lists, *chain.from_iterable(shown))
-        .group_by(found.c.chunk, *shared, *keys)
-        .order_by(found.c.chunk, func.min(found.c.call_no))
+        sa.select(numbers, *shared, *chain.from_iterable(shown))
+        .group_by(*(found.c[one.name] for one in chunk), *shared, *keys)
+        .order_by(func.min(found.c.call_no))
     )
 
 
-def pairs(
-    compared: Compared, columns: Sequence[str], ordered: Collection[str], row: Row[Any]
-) -> Pairs:
-    """The values of each call in the columns of which only the order matters.
-
-    Parameters:
-        columns, ordered: as given to `select`, which found the row.
-    """
-    if len(row.call_nos) == 1:
-        return {}
-    table, named = compared.staged.table, row._mapping
-    return {
-        name: list(zip(named[f"all_new{n}"], named[f"all_cur{n}"], strict=True))
-        for n, name in enumerate(columns)
-        if name in ordered and sortable(table.column(name))
-    }
+def size(compared: Compared, columns: Sequence[str], ordered: Collection[str]) -> int:
+    """How many calls a chunk of `select` has: `MANY` if they come as a few rows."""
+    table = compared.staged.table
+    few = all(name in ordered and sortable(table.column(name)) for name in columns)
+    return MANY if few else images.CHUNK
 
 
 def sortable(column: Column) -> bool:

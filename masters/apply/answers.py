@@ -13,12 +13,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Connection, DateTime, Integer, Text
 
-from masters.apply import apart
-from masters.apply.alike import Pairs
 from masters.apply.detect import SourceTransaction
 from masters.apply.resolve import ResolutionRecord, RowResolution, Take
 from masters.apply.verdict import Verdict
+from masters.resolution import METHODS
 from masters.resolution.conflict import Row
+from masters.resolution.extremes import Extreme
+from masters.resolution.method import value_of
+from masters.resolution.order import words
 from sites.transfer.values import array_text, texts, unnested
 
 
@@ -30,8 +32,6 @@ class Settled:
     made: SourceTransaction
     verdict: Verdict
     answer: RowResolution
-    #: see `masters.apply.detect.RowConflicts`
-    compared: Pairs = field(default_factory=dict)
     #: the site's values in columns for which a method computed others
     wanted: Row = field(default_factory=dict)
 
@@ -59,8 +59,8 @@ _LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
     "changed_at": DateTime(timezone=True),
     "deleted_at": DateTime(timezone=True),
     "summary": Integer(),
+    "names": Text(),
     "reason": Text(),
-    "reasons": Text(),
     "number": BigInteger(),
     "given": Text(),
     "wanted": Text(),
@@ -84,7 +84,7 @@ def tables(
         for one in row.answer.records:
             summary = shapes.summary(row, one)
             place = summaries.setdefault(summary, len(summaries))
-            reason, number = _reason(one), one.conflict.number
+            names, reason = _reason(one)
             call = (
                 array_text(row.verdict.call_nos),
                 row.made.origin,
@@ -92,32 +92,39 @@ def tables(
                 row.made.changed_at,
                 one.conflict.deleted_at,
             )
-            each = apart.reasons(one, row.compared)
-            told = None if each is None else array_text(each)
-            lines.append((*call, place, reason, told, number, given, wanted))
+            told = names, reason, one.conflict.number
+            lines.append((*call, place, *told, given, wanted))
     return _by_call(_table("line", _LINE, lines)), _summaries(list(summaries))
 
 
 def _by_call(lines: sa.FromClause) -> sa.FromClause:
     """The lines, each as often as it has calls."""
-    lists = {"call_no": (lines.c.call_nos, BigInteger), "told": (lines.c.reasons, Text)}
-    each = [
-        sa.func.unnest(sa.cast(text, sa.ARRAY(type_))).label(name)
-        for name, (text, type_) in lists.items()
-    ]
-    shared = [c for c in lines.c if c.name not in ("call_nos", "reasons")]
-    call = sa.select(*each, *shared).subquery("call")
-    reason = sa.func.coalesce(call.c.told, call.c.reason).label("reason")
-    others = [c for c in call.c if c.name not in ("told", "reason")]
-    return sa.select(reason, *others).subquery("answer")
+    numbers = sa.cast(lines.c.call_nos, sa.ARRAY(BigInteger))
+    shared = [c for c in lines.c if c.name != "call_nos"]
+    each = sa.func.unnest(numbers).label("call_no")
+    return sa.select(each, *shared).subquery("answer")
 
 
-def _reason(one: ResolutionRecord) -> str:
-    """The reason of an answer, and the rows that a delete took along."""
-    others = one.conflict.takes_along
-    if not (others and one.resolution.decision.site_wins):
-        return one.resolution.reason
-    return f"{one.resolution.reason}; it also affected {', '.join(others)}"
+def _reason(one: ResolutionRecord) -> tuple[str | None, str]:
+    """The reason of an answer, and the rows that a delete took along.
+
+    Some methods name two values first, which may differ between rows that are alike.
+    The record takes them from its images: it needs only their column and the rest.
+    """
+    conflict, reason = one.conflict, one.resolution.reason
+    if conflict.takes_along and one.resolution.decision.site_wins:
+        reason = f"{reason}; it also affected {', '.join(conflict.takes_along)}"
+    method, column = (
+        METHODS.get(one.rule.method),
+        str(one.rule.parameters.get("column")),
+    )
+    if method is None or not issubclass(method, Extreme):
+        return None, reason
+    values = value_of(conflict.new, column), value_of(conflict.current, column)
+    told = "".join(map(str, words(column, *values)))
+    if not reason.startswith(told):
+        return None, reason
+    return column, reason[len(told) :]
 
 
 class _Shapes:

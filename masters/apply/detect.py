@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
 
-from masters.apply import alike, differences
-from masters.apply.alike import Pairs
+from masters.apply import alike, differences, images
 from masters.apply.differences import (
     OF_ROWS,
     Groups,
@@ -25,6 +31,7 @@ from masters.resolution.conflict import Conflict, Kind
 from masters.rules.table_rules import EVERYTHING, Comparison
 from sites import collector
 from sites.sessions.prepared import Prepared
+from sites.transfer.values import Numbers
 from sites.writing.staged import MOVE, Staged
 
 
@@ -60,7 +67,7 @@ class RowConflicts:
     once, and what becomes of one row becomes of all.
     """
 
-    call_nos: Sequence[int]
+    call_nos: Numbers
     #: order number of the first transaction that changed the row
     tran: int
     #: other transactions of the same unit changed it too
@@ -72,13 +79,13 @@ class RowConflicts:
     #: the call changed no column that is not in conflict
     alone: bool
     conflicts: tuple[Conflict, ...]
-    #: by column, values of each call that are not alike, but in the same order
-    compared: Pairs = field(default_factory=dict)
+    #: they differ in values of which only the order counts; those of one are shown
+    differ: bool = False
 
     @property
     def call_no(self) -> int:
         """One of the calls; a row that is looked at again has no other."""
-        return self.call_nos[0]
+        return self.call_nos.first
 
 
 def lock(connection: Connection, staged: Staged, unit: int) -> None:
@@ -153,7 +160,7 @@ def detect(
     context: ConflictContext,
     read: Sequence[str],
     *,
-    many: bool,
+    calls: int,
     ordered: Collection[str] | None = None,
 ) -> Iterator[list[RowConflicts]]:
     """The rows of a transaction that disagree with the master's current rows.
@@ -173,32 +180,32 @@ def detect(
         compared: as `with_rows` makes it.
         groups: the column groups of the staged columns.
         read: the columns whose values the conflicts hold.
-        many: there may be more rows than a chunk.
+        calls: there are no more rows than this.
         ordered: if given, rows that are alike come as one; see `alike.select`.
 
     Returns:
-        The rows in the order of their calls, `CHUNK` at a time. The caller may restage
+        The rows in the order of their calls, a chunk at a time. The caller may restage
         the rows of one chunk before it asks for the next.
     """
     staged = compared.staged
     if ordered is None:
-        wanted = compared.select(read)
+        size, wanted = images.CHUNK, compared.select(read)
     else:
-        wanted = alike.select(compared, read, ordered)
-    for rows in chunks(connection, wanted, many=many):
+        size = alike.size(compared, read, ordered)
+        divided = size if calls > size else None
+        wanted = alike.select(compared, read, ordered, divided)
+    for rows in chunks(connection, wanted, size, many=calls > size):
         with collector.paused():
             found = [
                 RowConflicts(
-                    call_nos=row.call_nos,
+                    call_nos=Numbers(row.call_nos),
                     tran=row.tran,
                     several=row.several,
                     kind=row.kind,
                     present=not row.missing,
                     alone=not row.more,
                     conflicts=tuple(conflicts),
-                    compared=(
-                        alike.pairs(compared, read, ordered, row) if ordered else {}
-                    ),
+                    differ=bool(ordered) and "," in row.call_nos,
                 )
                 for row in rows
                 # If several transactions changed it, it may be another row without
@@ -207,6 +214,18 @@ def detect(
                 or row.several
             ]
         yield found
+
+
+def without(
+    rows: Iterable[RowConflicts], gone: Collection[int]
+) -> Iterator[RowConflicts]:
+    """The rows without the calls that are gone."""
+    if not gone:
+        yield from rows
+        return
+    for row in rows:
+        if left := [call_no for call_no in row.call_nos if call_no not in gone]:
+            yield replace(row, call_nos=Numbers.of(left))
 
 
 #: Index of the first column in a row of `detect` that tells of a group's conflict.

@@ -14,8 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, CursorResult, Row, Text, func, select
 from sqlalchemy.dialects.postgresql import JSONB, array
 
-from sites.transfer.types import NativeType
-from sites.transfer.values import bigints
+from sites.transfer.values import Numbers, bigints
 from sites.writing.staged import Staged
 
 #: Rows that are held as Python values at a time.
@@ -23,9 +22,6 @@ CHUNK = 4000
 
 #: The images of a row, as their columns are labelled.
 SIDES = ("old", "new", "cur")
-
-#: The type of call numbers, which come as the driver reads them.
-NUMBERS = NativeType("bigint[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +45,13 @@ class Compared:
     def select(self, columns: Sequence[str]) -> sa.Select[Any]:
         """Select the rows that disagree, in the order of their calls, for `image`.
 
-        Each has its call number in an array, `call_nos`.
+        Each has its call number in the text of an array, `call_nos`.
 
         Parameters:
             columns: the columns whose values are wanted.
         """
         number = self.staged.source.c.call_no
-        call_nos = sa.type_coerce(array([number]), NUMBERS).label("call_nos")
+        call_nos = sa.cast(array([number]), Text).label("call_nos")
         return self.selected(columns, call_nos).order_by(number)
 
     def selected(
@@ -130,9 +126,9 @@ def chosen(
 
 
 def chunks(
-    connection: Connection, wanted: sa.Select[Any], *, many: bool
+    connection: Connection, wanted: sa.Select[Any], size: int, *, many: bool
 ) -> Iterator[Sequence[Row[Any]]]:
-    """The rows of a `Compared.select`, or of `alike.select`: `CHUNK` calls at a time.
+    """The rows of a `Compared.select`, or of `alike.select`: so many calls at a time.
 
     Parameters:
         many: there may be more rows than a chunk, so use a cursor. Otherwise, which
@@ -142,25 +138,26 @@ def chunks(
         options = {"stream_results": True, "max_row_buffer": 1}
         with connection.execute(wanted, execution_options=options) as found:
             # The caller may stop before the end.
-            yield from _divided(_fetched(found))
+            yield from _divided(_fetched(found, size), size)
     elif rows := connection.execute(wanted).all():
         yield rows
 
 
-def _fetched(found: CursorResult[Any]) -> Iterator[Row[Any]]:
+def _fetched(found: CursorResult[Any], size: int) -> Iterator[Row[Any]]:
     """Fetch about as many rows at a time as a chunk has."""
     most = 1
     while rows := found.fetchmany(most):
         yield from rows
-        most = max(1, CHUNK * len(rows) // sum(len(row.call_nos) for row in rows))
+        calls = sum(len(Numbers(row.call_nos)) for row in rows)
+        most = max(1, size * len(rows) // calls)
 
 
-def _divided(rows: Iterable[Row[Any]]) -> Iterator[Sequence[Row[Any]]]:
+def _divided(rows: Iterable[Row[Any]], size: int) -> Iterator[Sequence[Row[Any]]]:
     some, calls = list[Row[Any]](), 0
     for row in rows:
         some.append(row)
-        calls += len(row.call_nos)
-        if calls == CHUNK:
+        calls += len(Numbers(row.call_nos))
+        if calls == size:
             yield some
             some, calls = [], 0
     if some:

@@ -26,6 +26,7 @@ from masters.apply.images import Compared, chosen
 from masters.resolution.conflict import Conflict, Kind
 from sites import QualifiedName
 from sites.tables.references import Referring, referring
+from sites.transfer.values import Numbers
 from sites.writing.staged import MOVE, UPDATES, Staged
 
 #: How many rows that a change takes along are named; the others are only counted.
@@ -139,7 +140,7 @@ def conflicts(
     found = connection.execute(compared.select(read)).all()
     rows = [
         RowConflicts(
-            call_nos=row.call_nos,
+            call_nos=(numbers := Numbers(row.call_nos)),
             tran=row.tran,
             several=row.several,
             kind=row.kind,
@@ -149,7 +150,7 @@ def conflicts(
                 Conflict(
                     kind=Kind.DELETE,
                     columns=staged.columns,
-                    takes_along=taken[row.call_nos[0]],
+                    takes_along=taken[numbers.first],
                     changes=tuple(row.all_changes) if row.kind in UPDATES else (),
                     **detect.facts(staged, row, context, read),
                 ),

@@ -15,7 +15,9 @@ from masters.apply.answers import Settled
 from masters.apply.detect import ConflictContext
 from masters.apply.images import Compared
 from masters.catalog import resolution_record
+from masters.resolution.order import words
 from masters.rules.table_rules import TableRules
+from sites.transfer.values import Numbers
 from sites.writing.staged import Staged
 
 #: Columns of the record that are copied from the summary.
@@ -54,7 +56,7 @@ class Records:
         """
         if not rows:
             return
-        known = [row for row in rows if row.verdict.call_nos[0] in self._open]
+        known = [row for row in rows if row.verdict.call_nos.first in self._open]
         if known:
             self._amend(known)
         self.written += self.connection.execute(self._insert(compared, rows)).rowcount
@@ -62,7 +64,8 @@ class Records:
             self._open.update(*(row.verdict.call_nos for row in rows))
 
     def _insert(self, compared: Compared, rows: Sequence[Settled]) -> sa.Insert:
-        images = compared.as_text([no for row in rows for no in row.verdict.call_nos])
+        calls = Numbers.together(row.verdict.call_nos for row in rows)
+        images = compared.as_text(calls)
         answer, summary = answers.tables(self.connection, rows, self.staged.columns)
         not_key = [c for c in self.staged.columns if c not in self.staged.identity]
         new = _with(images.c.new, answer.c.wanted)
@@ -81,7 +84,7 @@ class Records:
             **{name: summary.c[name] for name in _SHOWN},
             "columns": summary.c.columns,
             "rules_version": sa.literal(self.rules.version, BigInteger),
-            "reason": answer.c.reason,
+            "reason": _reason(answer, new, images.c.current),
             "number": answer.c.number,
             "old_values": images.c.old,
             "new_values": new,
@@ -139,6 +142,16 @@ class Records:
             .where(summary.c.place == answer.c.summary)
             .values(result_values=sa.case((summary.c.not_new.is_not(None), result)))
         )
+
+
+def _reason(
+    answer: sa.FromClause, new: sa.ColumnElement[Any], current: sa.ColumnElement[Any]
+) -> sa.ColumnElement[Any]:
+    """The reason of an answer; values that it names are as the images have them."""
+    name = answer.c.names
+    told = words(name, new.op("->>")(name), current.op("->>")(name))
+    named = func.concat(*told, answer.c.reason)
+    return sa.case((name.is_(None), answer.c.reason), else_=named)
 
 
 def _without(

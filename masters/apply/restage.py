@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,7 +12,7 @@ from sqlalchemy.sql.dml import Update
 from masters.apply.images import chosen
 from masters.apply.resolve import Explicit, Take
 from masters.apply.verdict import Start, Verdict
-from sites.transfer.values import as_text, from_text, unnested
+from sites.transfer.values import Numbers, as_text, from_text, unnested
 from sites.writing.staged import Staged
 
 
@@ -24,7 +24,7 @@ def restage(
     Raises:
         sqlalchemy.exc.DBAPIError: a value that a method computed does not fit.
     """
-    dropped = [no for one in verdicts if one.becomes is None for no in one.call_nos]
+    dropped = _calls(one for one in verdicts if one.becomes is None)
     if dropped:
         connection.execute(
             sa.delete(staged.source).where(chosen(staged, unit, dropped))
@@ -35,6 +35,10 @@ def restage(
         alike.setdefault(_shape(one), []).append(one)
     for group in alike.values():
         connection.execute(_update(connection, staged, unit, group))
+
+
+def _calls(verdicts: Iterable[Verdict]) -> Numbers:
+    return Numbers.together(one.call_nos for one in verdicts)
 
 
 def _shape(verdict: Verdict) -> tuple[object, ...]:
@@ -53,11 +57,11 @@ def _update(
     connection: Connection, staged: Staged, unit: int, verdicts: Sequence[Verdict]
 ) -> Update:
     first = verdicts[0]
-    computed = sorted(first.explicit)
+    computed, calls = sorted(first.explicit), _calls(verdicts)
     answer = unnested(
         "answer",
         {
-            "call_no": (BigInteger(), [no for v in verdicts for no in v.call_nos]),
+            "call_no": (BigInteger(), calls),
             **{
                 f"v{n}": (Text(), _texts(connection, verdicts, name))
                 for n, name in enumerate(computed)
@@ -79,8 +83,8 @@ def _update(
         elif source is None and first.rebased:
             # The column is in no conflict: it takes the call's value if the call
             # changed it, and else the master's.
-            same = staged.table.column(name).unchanged(old, new)
-            values[new] = sa.case((same, target.c[name]), else_=new)
+            unchanged = staged.table.column(name).unchanged(old, new)
+            values[new] = sa.case((unchanged, target.c[name]), else_=new)
     statement = (
         sa.update(staged.source)
         .values(values)

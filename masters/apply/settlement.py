@@ -8,14 +8,13 @@ that gets a new value from an answer is looked at again: another row may hold it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from masters.apply import (
-    apart,
     deletes,
     detect,
     differences,
@@ -39,6 +38,7 @@ from masters.resolution.conflict import Kind, Subject
 from masters.rules.table_rules import TableRules
 from sites import collector
 from sites.tables.table import Unique
+from sites.transfer.values import Numbers
 from sites.writing import write
 from sites.writing.staged import MOVE, Staged
 
@@ -90,6 +90,8 @@ class Settlement:
     _guarded: set[str] = field(default_factory=set)
     _exposed: set[int] = field(default_factory=set)
     _draws: Counter[int] = field(default_factory=Counter)
+    #: calls of rows alike that no rule settles: reasons name the values of each
+    _apart: list[Numbers] = field(default_factory=list)
     #: changes that need no further look for rows that they take along
     _accepted: set[int] = field(default_factory=set)
 
@@ -174,12 +176,16 @@ class Settlement:
             groups,
             self.context,
             read,
-            many=self._many(),
+            calls=self._calls(),
             ordered=self._resolver.ordered(subjects) if together else None,
         ):
             moved += self._settle(rows, compared, by_key=True, again=again)
             if self.too_many_unresolved:
                 return
+        if self._apart:
+            each = images.chosen(self.staged, self.unit, Numbers.together(self._apart))
+            self._apart.clear()
+            self._settle_rows(each, again=again)
         if moved:
             detect.lock(self.connection, self.staged, self.unit)
             self._settle_rows(images.chosen(self.staged, self.unit, moved), again=again)
@@ -225,7 +231,12 @@ class Settlement:
             )
             moved: list[int] = []
             for rows in uniqueness.detect(
-                self.connection, compared, unique, self.context, read, many=self._many()
+                self.connection,
+                compared,
+                unique,
+                self.context,
+                read,
+                calls=self._calls(),
             ):
                 new = [r for r in rows if (r.call_no, unique.name) not in self._refused]
                 moved += self._settle(new, compared, by_key=False, again=True)
@@ -246,9 +257,6 @@ class Settlement:
 
     def _moving(self) -> bool:
         return bool(self.count.get(MOVE))
-
-    def _many(self) -> bool:
-        return self._calls() > images.CHUNK
 
     def _calls(self) -> int:
         return sum(self.count.values())
@@ -287,31 +295,23 @@ class Settlement:
         """The rows that rules settled; notes for the others why they could not."""
         settled: list[Settled] = []
         gone = self.followers.left_out(self.staged)
-        left = [self._as_wanted(row) for row in apart.without(rows, gone)]
+        left = [self._as_wanted(row) for row in detect.without(rows, gone)]
         for row in numbered(self.connection, left, self._drawing):
             self._note_failure(row)
             if self.several and not self._stands_alone(row):
                 self._refuse(row, "the transaction has to be applied on its own")
                 continue
-            for one, answer in self._answers(row):
-                decided = self._decide(one, answer, by_key=by_key)
-                if isinstance(decided, str):
-                    self._refuse(one, decided)
-                else:
-                    settled.append(self._note(one, answer, decided))
+            failed = self._failed.get(row.call_no, ())
+            answer = self._resolver.resolve(row.conflicts, failed)
+            if row.differ and not answer.resolved:
+                self._apart.append(row.call_nos)
+                continue
+            decided = self._decide(row, answer, by_key=by_key)
+            if isinstance(decided, str):
+                self._refuse(row, decided)
+            else:
+                settled.append(self._note(row, answer, decided))
         return settled
-
-    def _answers(
-        self, row: RowConflicts
-    ) -> Iterator[tuple[RowConflicts, RowResolution]]:
-        """The answer to a row; if none, to each call, as reasons name its values."""
-        failed = self._failed.get(row.call_no, ())
-        answer = self._resolver.resolve(row.conflicts, failed)
-        if answer.resolved or not row.compared:
-            yield row, answer
-            return
-        for one in apart.apart(row):
-            yield one, self._resolver.resolve(one.conflicts, failed)
 
     def _decide(
         self, row: RowConflicts, answer: RowResolution, *, by_key: bool
@@ -372,7 +372,6 @@ class Settlement:
             verdict=decided,
             answer=answer,
             wanted=dict(wanted),
-            compared=row.compared,
         )
 
     def _note_failure(self, row: RowConflicts) -> None:
@@ -394,7 +393,7 @@ class Settlement:
         return replace(
             row,
             conflicts=tuple(
-                replace(one, new=apart.overlaid(one.new, wanted))
+                one if one.new is None else replace(one, new={**one.new, **wanted})
                 for one in row.conflicts
             ),
         )

@@ -14,9 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, or_, select
 
 from masters.apply.detect import ConflictContext, RowConflicts
-from masters.apply.images import Compared, chunks, image
+from masters.apply.images import CHUNK, Compared, chunks, image
 from masters.resolution.conflict import Conflict, Kind
 from sites.tables.table import Unique
+from sites.transfer.values import Numbers
 from sites.writing.staged import UPDATES, Staged
 
 
@@ -57,18 +58,19 @@ def detect(
     context: ConflictContext,
     read: Sequence[str],
     *,
-    many: bool,
+    calls: int,
 ) -> Iterator[list[RowConflicts]]:
     """The rows of a transaction whose new values another row of the master holds.
 
     Parameters:
         compared: as `taken` makes it.
-        read, many: as in `masters.apply.detect.detect`.
+        read, calls: as in `masters.apply.detect.detect`.
     """
-    for rows in chunks(connection, compared.select(read), many=many):
+    many = calls > CHUNK
+    for rows in chunks(connection, compared.select(read), CHUNK, many=many):
         yield [
             RowConflicts(
-                call_nos=row.call_nos,
+                call_nos=Numbers(row.call_nos),
                 tran=row.tran,
                 several=row.several,
                 kind=row.kind,

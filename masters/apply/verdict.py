@@ -14,6 +14,7 @@ from enum import StrEnum
 from masters.apply.detect import RowConflicts
 from masters.apply.resolve import Explicit, RowResolution, Source, Take
 from masters.resolution.conflict import Kind, Row
+from sites.transfer.values import Numbers
 from sites.writing.staged import MOVE, UPDATES
 
 
@@ -31,7 +32,7 @@ class Start(StrEnum):
 class Verdict:
     """What becomes of one staged row, or of several that are alike."""
 
-    call_nos: Sequence[int]
+    call_nos: Numbers
     #: the kind of change that it was
     kind: str
     #: the kind that it is now; None drops it

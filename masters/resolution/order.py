@@ -41,14 +41,18 @@ def decide(
         theirs, ours = rank(new), rank(current)
         if lower_wins:
             theirs, ours = ours, theirs
-        return higher_wins(theirs, ours, words(column, new, current), tie)
+        reason = "".join(map(str, words(column, new, current)))
+        return higher_wins(theirs, ours, reason, tie)
     except (TypeError, OverflowError):
         return undecided(f"{column}: {new} and {current} cannot be compared")
 
 
-def words(column: str, new: object, current: object) -> str:
-    """How the reasons of `decide` begin: with the values that it compared."""
-    return f"{column}: {new} against {current}"
+def words(column: object, new: object, current: object) -> tuple[object, ...]:
+    """How the reasons of `decide` begin: with the values that it compared.
+
+    In pieces, which may be expressions of a statement.
+    """
+    return column, ": ", new, " against ", current
 
 
 def magnitude(value: object) -> tuple[Any, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -125,11 +126,47 @@ def each_of(
     return table.render_derived().lateral(name)
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers(Sequence[int]):
+    """Numbers that go back to the database as they came, as the text of an array.
+
+    The text is read only if a number is wanted.
+    """
+
+    text: str
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> Self:
+        """Some numbers in their order."""
+        return cls("{" + ",".join(map(str, numbers)) + "}")
+
+    @classmethod
+    def together(cls, several: Iterable[Numbers]) -> Self:
+        """All numbers of several."""
+        return cls("{" + ",".join(one.text[1:-1] for one in several if one) + "}")
+
+    @property
+    def first(self) -> int:
+        """The first number; the others are not read."""
+        return int(self.text[1:-1].partition(",")[0])
+
+    def __len__(self) -> int:
+        return 0 if self.text == "{}" else self.text.count(",") + 1
+
+    def __iter__(self) -> Iterator[int]:
+        return map(int, self.text[1:-1].split(",")) if self else iter(())
+
+    def __getitem__(self, place: Any) -> Any:
+        return list(self)[place]
+
+
 def array_text(values: Iterable[object]) -> str:
     """Numbers and texts as the text of an array; None is NULL.
 
     The driver can write arrays, too, but takes ten times as long for each text.
     """
+    if isinstance(values, Numbers):
+        return values.text
     return "{" + ",".join(map(_item, values)) + "}"
 
 

@@ -1,4 +1,4 @@
-SELECT ARRAY[snaptide_work_1.call_no] AS call_nos,
+SELECT CAST(ARRAY[snaptide_work_1.call_no] AS TEXT) AS call_nos,
     snaptide_work_1.tran,
     snaptide_work_1.several,
     snaptide_work_1.kind,

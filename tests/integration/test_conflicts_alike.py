@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import deferred
+from masters.apply.images import Compared
+from masters.apply.record import Records
 from masters.apply.resolve import Resolver, RowResolution
 from masters.apply.settlement import Settlement
 from masters.resolution import routines
@@ -139,8 +141,8 @@ def test_methods_that_compare_are_asked_once_about_each_order(
     assert len(asked) == 2
     found = run(
         sites["hq"],
-        "SELECT reason, 'stamp: ' || (new_values ->> 'stamp') || ':00 against '"
-        " || (current_values ->> 'stamp') || ':00', decision, result_values ->> 'stamp'"
+        "SELECT reason, 'stamp: ' || (new_values ->> 'stamp') || ' against '"
+        " || (current_values ->> 'stamp'), decision, result_values ->> 'stamp'"
         " = greatest(new_values ->> 'stamp', current_values ->> 'stamp')"
         " FROM snaptide.resolution_record",
     )
@@ -174,6 +176,45 @@ def test_distant_times_are_in_the_order_in_which_methods_see_them(
         ("latest_timestamp", "master_wins", ROWS // 2),
         ("overwrite", "site_wins", ROWS // 2),
     ]
+
+
+@pytest.mark.parametrize("size", [77, ROWS])
+def test_rows_told_apart_by_an_order_alone_come_as_a_few(
+    worlds: list[Directory], monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """A chunk of them is one statement for each of what becomes of them."""
+    sites = worlds[0]
+    rule = {"method": "latest_timestamp", "parameters": {"column": "stamp"}}
+    book = {"groups": {"at": ["stamp"]}, "update": [{"group": "at", **rule}]}
+    rulebook.apply(sites["hq"], {"tables": {"items": book}})
+    monkeypatch.setattr("masters.apply.alike.MANY", size)
+    monkeypatch.setattr("masters.apply.images.CHUNK", 10)
+    written: list[int] = []
+    write = Records.write
+
+    def counted(self: Records, compared: Compared, rows: Any, *, again: bool) -> None:
+        written.append(len(rows))
+        write(self, compared, rows, again=again)
+
+    monkeypatch.setattr(Records, "write", counted)
+    _fill(sites, "stamp = '2026-01-01'")
+    change = "UPDATE items SET stamp = now() + (id % {} - 3) * interval '1 day'"
+    run(sites["hq"], change.format(5))
+    run(sites["jfk"], change.format(7))
+    run(sites["hq"], "UPDATE items SET stamp = stamp + id * interval '1 second'")
+    assert deferred.push(sites["jfk"]).conflicts_resolved == ROWS
+    assert written == [2] * -(-ROWS // size)
+    found = run(
+        sites["hq"],
+        "SELECT count(*), bool_and(decision = CASE"
+        " WHEN (new_values ->> 'stamp')::timestamptz"
+        " > (current_values ->> 'stamp')::timestamptz"
+        " THEN 'site_wins' ELSE 'master_wins' END),"
+        " bool_and(stamp::text = result_values ->> 'stamp')"
+        " FROM snaptide.resolution_record JOIN items t"
+        " ON t.id::text = row_key ->> 'id'",
+    )
+    assert found == [(ROWS, True, True)]
 
 
 def test_routines_are_asked_about_each_row_in_order(worlds: list[Directory]) -> None:

@@ -31,7 +31,7 @@ STATEMENTS: dict[str, Callable[[], ClauseElement]] = {
     "net_changes_partial": lambda: _net_changes(partial=True),
     "detect": lambda: detect.with_rows(STAGED, 7, GROUPS).select(["price"]),
     "detect_alike": lambda: alike.select(
-        detect.with_rows(STAGED, 7, GROUPS), ["name", "price"], ["price"]
+        detect.with_rows(STAGED, 7, GROUPS), ["name", "price"], ["price"], 4000
     ),
     "park": lambda: unique_values.park(STAGED, ORDERS.uniques[1], UNIT),
     "insert": lambda: write.insert(STAGED, UNIT, "I", "R"),

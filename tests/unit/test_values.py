@@ -2,7 +2,7 @@
 
 import pytest
 
-from sites.transfer.values import array_text, unsized
+from sites.transfer.values import Numbers, array_text, unsized
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,13 @@ def test_array_text(values: list[object], text: str) -> None:
 )
 def test_type_without_its_length(name: str, cast: str) -> None:
     assert unsized(name) == cast
+
+
+@pytest.mark.parametrize("listed", [[], [7], [3, -1, 2**62]])
+def test_numbers_are_read_from_the_text_of_an_array(listed: list[int]) -> None:
+    numbers = Numbers.of(listed)
+    assert array_text(numbers) == array_text(listed)
+    assert (list(numbers), len(numbers)) == (listed, len(listed))
+    assert list(Numbers.together([Numbers("{}"), numbers, numbers])) == listed * 2
+    if listed:
+        assert (numbers.first, numbers[-1]) == (listed[0], listed[-1])
