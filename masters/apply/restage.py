@@ -85,12 +85,11 @@ def _update(
             # changed it, and else the master's.
             unchanged = staged.table.column(name).unchanged(old, new)
             values[new] = sa.case((unchanged, target.c[name]), else_=new)
-    statement = (
-        sa.update(staged.source)
-        .values(values)
-        .where(staged.source.c.unit == unit)
-        .where(staged.source.c.call_no == answer.c.call_no)
-    )
+    mine = chosen(staged, unit, calls)
+    if computed:
+        same = staged.source.c.call_no == answer.c.call_no
+        mine = sa.and_(staged.source.c.unit == unit, same)
+    statement = sa.update(staged.source).values(values).where(mine)
     if first.start is Start.CURRENT:
         statement = statement.where(staged.same_row(target))
     return statement
