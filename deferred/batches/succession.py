@@ -60,23 +60,25 @@ def _joined(
     nets: sa.CTE, keys: Sequence[str], columns: int, *, partial: bool
 ) -> Subquery:
     """The kind of each row's change, with the images that its result may need."""
-    ends = _ends(_chain(nets, keys, columns), keys)
-    first, last = nets.alias("first_net"), nets.alias("last_net")
-    kind, wrong = _kind(ends, first, last, columns, partial=partial)
+    telling = _telling(_chain(nets, keys, columns))
+    first, last = telling.alias("first_net"), telling.alias("last_net")
+    odd = _odd(telling)
+    kind, wrong = _kind(first, last, odd, columns, partial=partial)
     numbers = range(1, columns + 1)
     return (
         select(
             func.coalesce(wrong, first.c.tran).label("tran"),
-            (ends.c.kinds > 1).label("several"),
+            sa.not_(last.c.is_first).label("several"),
             last.c.call_no,
             kind.label("kind"),
             *(first.c[f"o{n}"] for n in numbers),
             *(first.c[f"n{n}"].label(f"first_n{n}") for n in numbers),
             *(last.c[f"n{n}"] for n in numbers),
         )
-        .select_from(ends)
-        .join(first, first.c.call_no == ends.c.first_no)
-        .join(last, last.c.call_no == ends.c.last_no)
+        .select_from(last)
+        .join(first, first.c.call_no == last.c.first_no)
+        .outerjoin(odd, odd.c.first_no == last.c.first_no)
+        .where(last.c.is_last)
         .offset(0)  # the kind is computed once a row, not once for each column
         .subquery()
     )
@@ -91,18 +93,15 @@ def image(
 
 
 def _chain(nets: sa.CTE, keys: Sequence[str], columns: int) -> Subquery:
-    """Each net change, with the end of the one before it of the same row."""
+    """Each net change, with the first of its row and the end of the one before it."""
     row = [nets.c[name] for name in keys]
     in_order: dict[str, Any] = {"partition_by": row, "order_by": nets.c.tran}
     return select(
-        *row,
-        nets.c.tran,
-        nets.c.call_no,
-        nets.c.kind,
+        *nets.c,
         _values(nets, "o", columns).label("start"),
         func.lag(_values(nets, "n", columns)).over(**in_order).label("before"),
         func.lag(nets.c.kind).over(**in_order).label("kind_before"),
-        func.lag(nets.c.call_no).over(**in_order).is_(None).label("is_first"),
+        func.first_value(nets.c.call_no).over(**in_order).label("first_no"),
         func.lead(nets.c.call_no).over(**in_order).is_(None).label("is_last"),
     ).subquery()
 
@@ -123,56 +122,77 @@ def _gone(kind: ColumnElement[Any]) -> ColumnElement[bool]:
     return kind.in_(("D", "N"))
 
 
-def _ends(chain: Subquery, keys: Sequence[str]) -> Subquery:
-    """One line for each row: its first and last change, and where the chain breaks."""
-    row = [chain.c[name] for name in keys]
-    first, last = chain.c.is_first, chain.c.is_last
-    absent, was_gone = _absent(chain.c.kind), _gone(chain.c.kind_before)
-    differs = chain.c.start.bool_op("*<>")(chain.c.before)
+def _telling(chain: Subquery) -> sa.CTE:
+    """The net changes that decide their rows': the first, the last, and odd ones.
+
+    Most rows change the same way again and again, and only these few are kept and
+    joined with their images. Odd ones are those at which the chain is broken, that
+    make the row anew, or that replace it.
+    """
+    c = chain.c
+    is_first = c.call_no == c.first_no
+    absent, was_gone = _absent(c.kind), _gone(c.kind_before)
     broken = sa.or_(
-        chain.c.kind == "X",
+        c.kind == "X",
         sa.and_(
-            sa.not_(first),
-            sa.case((sa.or_(absent, was_gone), absent != was_gone), else_=differs),
+            sa.not_(is_first),
+            sa.case(
+                (sa.or_(absent, was_gone), absent != was_gone),
+                else_=c.start.bool_op("*<>")(c.before),
+            ),
         ),
     )
-    anew = sa.and_(chain.c.kind == "I", sa.not_(first))
+    passed_on = [
+        column for column in c if column.name not in ("start", "before", "kind_before")
+    ]
+    each = select(
+        *passed_on,
+        is_first.label("is_first"),
+        broken.label("broken"),
+        sa.and_(c.kind == "I", sa.not_(is_first)).label("anew"),
+    ).subquery()
+    odd = sa.or_(each.c.broken, each.c.anew, each.c.kind == "R")
+    told = sa.or_(each.c.is_first, each.c.is_last, odd)
+    return select(each).where(told).cte("telling")
+
+
+def _odd(telling: sa.CTE) -> Subquery:
+    """One line for each row with odd changes: where it breaks, and what they are."""
+    broken, anew, replaced = telling.c.broken, telling.c.anew, telling.c.kind == "R"
     return (
         select(
-            *row,
-            func.count().label("kinds"),
-            func.min(chain.c.call_no).filter(first).label("first_no"),
-            func.min(chain.c.call_no).filter(last).label("last_no"),
-            func.min(chain.c.tran).filter(broken).label("broken"),
-            func.min(chain.c.tran).filter(anew).label("anew"),
-            func.bool_or(chain.c.kind == "R").label("replaced"),
+            telling.c.first_no,
+            func.min(telling.c.tran).filter(broken).label("broken"),
+            func.min(telling.c.tran).filter(anew).label("anew"),
+            func.bool_or(replaced).label("replaced"),
         )
-        .group_by(*row)
+        .where(sa.or_(broken, anew, replaced))
+        .group_by(telling.c.first_no)
         .subquery()
     )
 
 
 def _kind(
-    ends: Subquery, first: Any, last: Any, columns: int, *, partial: bool
+    first: Any, last: Any, odd: Subquery, columns: int, *, partial: bool
 ) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     """The kind of a row's change, and the transaction at which it is invalid."""
     absent, gone = _absent(first.c.kind), _gone(last.c.kind)
     same = _values(first, "o", columns).bool_op("*=")(_values(last, "n", columns))
-    lost = ends.c.anew if partial else sa.null()
+    lost = odd.c.anew if partial else sa.null()
     kind = sa.case(
-        (ends.c.kinds == 1, first.c.kind),
-        (ends.c.broken.is_not(None), "X"),
+        (last.c.is_first, first.c.kind),
+        (odd.c.broken.is_not(None), "X"),
         (sa.and_(absent, gone), "A"),
         (absent, "I"),
         (gone, "D"),
         (lost.is_not(None), "X"),
-        (sa.or_(ends.c.replaced, ends.c.anew.is_not(None)), "R"),
+        (sa.or_(odd.c.replaced, odd.c.anew.is_not(None)), "R"),
         (same, "S"),
         else_="U",
     )
     wrong = sa.case(
-        (ends.c.kinds == 1, sa.null()),
-        (ends.c.broken.is_not(None), ends.c.broken),
+        (last.c.is_first, sa.null()),
+        (odd.c.broken.is_not(None), odd.c.broken),
         (kind == "X", lost),
     )
     return kind, wrong
