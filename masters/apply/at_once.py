@@ -119,19 +119,29 @@ def _seems_wrong(
     connection: Connection, staged: Staged, unit: int, rules: TableRules
 ) -> bool:
     """Whether a change in the sample disagrees with the master."""
-    compared = detect.with_rows(
-        staged,
-        unit,
-        differences.groups_of(staged, rules),
-        rules.comparison,
-        among=func.mod(staged.source.c.call_no, SAMPLED) == 0,
-    )
-    wrong = (
-        select(sa.literal(1))
-        .select_from(compared.joined)
-        .where(staged.source.c.unit == unit, compared.wrong)
-    )
-    return connection.scalar(wrong.limit(1)) is not None
+    groups = differences.groups_of(staged, rules)
+
+    def made() -> Prepared:
+        compared = detect.with_rows(
+            staged,
+            _UNIT,
+            groups,
+            rules.comparison,
+            among=func.mod(staged.source.c.call_no, SAMPLED) == 0,
+        )
+        wrong = (
+            select(sa.literal(1))
+            .select_from(compared.joined)
+            .where(staged.source.c.unit == _UNIT, compared.wrong)
+        )
+        return Prepared(wrong.limit(1))
+
+    sample = staged.keep(("sample", SAMPLED, tuple(groups), rules.comparison), made)
+    return sample.run(connection, unit_no=unit).first() is not None
+
+
+#: The unit's number, where a statement is built once.
+_UNIT = sa.bindparam("unit_no", 0, sa.BigInteger)
 
 
 def _prepared(staged: Staged, kind: str, rules: TableRules) -> Prepared:
@@ -139,9 +149,8 @@ def _prepared(staged: Staged, kind: str, rules: TableRules) -> Prepared:
     groups = differences.groups_of(staged, rules)
 
     def made() -> Prepared:
-        unit = sa.bindparam("unit_no", 0, sa.BigInteger)
         build = write.update if kind == "U" else write.delete
-        statement = build(staged, {"unit": unit}, kind)
+        statement = build(staged, {"unit": _UNIT}, kind, was_there=True)
         return Prepared(_agreeing(statement, staged, groups, rules))
 
     return staged.keep(("at once", kind, tuple(groups), rules.comparison), made)

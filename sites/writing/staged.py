@@ -64,12 +64,21 @@ class Staged:
         return func.coalesce(self.old(column, source), self.new(column, source))
 
     def same_row(
-        self, target: FromClause, source: FromClause | None = None
+        self,
+        target: FromClause,
+        source: FromClause | None = None,
+        *,
+        was_there: bool = False,
     ) -> ColumnElement[bool]:
-        """Whether a change is of this row of the target."""
-        return and_(
-            *(target.c[name] == self.key(name, source) for name in self.identity)
-        )
+        """Whether a change is of this row of the target.
+
+        Parameters:
+            was_there: only changes of rows that were there are looked at. They are
+                found by a plain column then, of which PostgreSQL has statistics: of an
+                expression it has none, and would read a whole table for many changes.
+        """
+        key = self.old if was_there and self.has_old else self.key
+        return and_(*(target.c[name] == key(name, source) for name in self.identity))
 
     def kind(
         self, *kinds: str, source: FromClause | None = None

@@ -103,11 +103,14 @@ def _not_there(staged: Staged) -> Iterator[ColumnElement[bool]]:
             yield ~sa.exists().where(*same)
 
 
-def update(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
+def update(
+    staged: Staged, rows: Mapping[str, Any], *kinds: str, was_there: bool = False
+) -> Update:
     """Update rows in place; columns that a change left alone keep the target's value.
 
     Parameters:
         kinds: 'U', and 'R' if a replaced row has to stay.
+        was_there: as for `Staged.same_row`.
     """
     target = staged.table.sql()
     columns = [staged.table.column(name) for name in staged.columns]
@@ -127,16 +130,23 @@ def update(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
         .where(
             selected(staged.source, rows),
             staged.kind(*(kinds or ("U",))),
-            staged.same_row(target),
+            staged.same_row(target, was_there=was_there),
         )
     )
 
 
-def delete(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Delete:
-    """Delete the rows of the given kinds."""
+def delete(
+    staged: Staged, rows: Mapping[str, Any], *kinds: str, was_there: bool = False
+) -> Delete:
+    """Delete the rows of the given kinds.
+
+    Parameters:
+        was_there: as for `Staged.same_row`.
+    """
     target = staged.table.sql()
+    same_row = staged.same_row(target, was_there=was_there)
     return sa.delete(target).where(
-        selected(staged.source, rows), staged.kind(*kinds), staged.same_row(target)
+        selected(staged.source, rows), staged.kind(*kinds), same_row
     )
 
 

@@ -37,6 +37,8 @@ STATEMENTS: dict[str, Callable[[], ClauseElement]] = {
     "insert": lambda: write.insert(STAGED, UNIT, "I", "R"),
     "update": lambda: write.update(STAGED, UNIT),
     "delete": lambda: write.delete(STAGED, UNIT, "D"),
+    "update_at_once": lambda: write.update(STAGED, UNIT, "U", was_there=True),
+    "delete_at_once": lambda: write.delete(STAGED, UNIT, "D", was_there=True),
 }
 
 

@@ -1,0 +1,5 @@
+DELETE
+    FROM public.orders USING snaptide_work_1
+    WHERE snaptide_work_1.unit = 7
+    AND snaptide_work_1.kind IN ('D')
+    AND public.orders.id = snaptide_work_1.o1
