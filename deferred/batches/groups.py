@@ -10,11 +10,10 @@ to be applied one by one are shipped together, but not compiled.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby, repeat
-from operator import attrgetter
-from typing import Any, NamedTuple
+from itertools import accumulate, groupby, pairwise
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
@@ -24,19 +23,31 @@ from deferred.batches.ledger import Listing
 from deferred.catalog import delivery
 from deferred.options import PushOptions
 from deferred.queues.queue import Queue
-from sites import QualifiedName, collector
+from sites import QualifiedName
 from sites.catalog import SCHEMA
 from sites.names import numbered
 from sites.tables import wide
 
 
-class GroupedTransaction(NamedTuple):
-    """The facts of a transaction that grouping needs; a tuple, as there are many."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedTransactions:
+    """Transactions in order, by lists of the facts that grouping needs.
 
-    order_no: int
-    calls: int
-    #: bytes of its images; 0 if no limit can be exceeded
-    size: int = 0
+    There may be many, and so there is no object for each.
+    """
+
+    orders: Sequence[int]
+    calls: Sequence[int]
+    #: bytes of their images; none are listed if no limit can be exceeded
+    sizes: Sequence[int] = ()
+
+    def __len__(self) -> int:
+        return len(self.orders)
+
+    def __getitem__(self, some: slice) -> GroupedTransactions:
+        return GroupedTransactions(
+            orders=self.orders[some], calls=self.calls[some], sizes=self.sizes[some]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,26 +56,26 @@ class ApplyGroup:
 
     #: order number of the transaction before the first one
     after: int
-    members: tuple[GroupedTransaction, ...]
+    members: GroupedTransactions
     #: they cannot be compiled, and no stream may apply others at the same time
     one_by_one: bool = False
 
     @property
     def end(self) -> int:
         """The order number of the last one."""
-        return self.members[-1].order_no
+        return self.members.orders[-1]
 
     @property
     def calls(self) -> int:
         """How many calls they have, as they were made."""
-        return sum(member.calls for member in self.members)
+        return sum(self.members.calls)
 
     def __len__(self) -> int:
         return len(self.members)
 
 
 def plan(
-    members: Sequence[GroupedTransaction],
+    members: GroupedTransactions,
     after: int,
     options: PushOptions,
     alone: Collection[int] = (),
@@ -75,21 +86,28 @@ def plan(
         after: order number of the transaction before the first.
         alone: order numbers of transactions that cannot be compiled.
     """
-    calls = list(accumulate(map(attrgetter("calls"), members), initial=0))
-    sizes = list(accumulate(map(attrgetter("size"), members), initial=0))
-    whole: Iterable[tuple[bool, Iterable[GroupedTransaction]]] = [(False, members)]
-    runs = groupby(members, lambda one: one.order_no in alone) if alone else whole
+    calls = list(accumulate(members.calls, initial=0))
+    sizes = list(accumulate(members.sizes, initial=0))
     first = 0
-    for one_by_one, run in runs:
-        stop = first + sum(1 for _ in run)
+    for one_by_one, many in _runs(members.orders, alone):
+        stop = first + many
         while first < stop:
             fits = _reaching(calls, first, options.calls_together)
-            if options.group_max_bytes:
+            if options.group_max_bytes and members.sizes:
                 fits = min(fits, _reaching(sizes, first, options.group_max_bytes))
             last = max(first + 1, min(fits, stop))
-            some = tuple(members[first:last])
+            some = members[first:last]
             yield ApplyGroup(after=after, members=some, one_by_one=one_by_one)
-            first, after = last, some[-1].order_no
+            first, after = last, some.orders[-1]
+
+
+def _runs(orders: Sequence[int], alone: Collection[int]) -> Iterator[tuple[bool, int]]:
+    """How many follow one another of those that cannot be compiled, or that can."""
+    if not alone:
+        yield False, len(orders)
+        return
+    for one_by_one, run in groupby(orders, lambda one: one in alone):
+        yield one_by_one, sum(1 for _ in run)
 
 
 def _reaching(before: Sequence[int], first: int, limit: int) -> int:
@@ -110,17 +128,17 @@ def split(group: ApplyGroup, refused: Collection[int]) -> list[ApplyGroup]:
     """
     if len(group) < 2:
         return [group]
-    known = [m for m in group.members if m.order_no in refused]
-    if not known:
-        half = len(group) // 2
-        return _divided(group.after, [group.members[:half], group.members[half:]])
-    runs: list[list[GroupedTransaction]] = [[]]
-    for member in group.members:
-        if member.order_no in refused:
-            runs += [[member], []]
-        else:
-            runs[-1].append(member)
-    return _divided(group.after, [run for run in runs if run])
+    orders = group.members.orders
+    known = [n for n, order_no in enumerate(orders) if order_no in refused]
+    if known:
+        cuts = sorted({0, *known, *(n + 1 for n in known), len(orders)})
+    else:
+        cuts = [0, len(orders) // 2, len(orders)]
+    pieces, after = [], group.after
+    for first, last in pairwise(cuts):
+        pieces.append(ApplyGroup(after=after, members=group.members[first:last]))
+        after = pieces[-1].end
+    return pieces
 
 
 def members(
@@ -130,7 +148,7 @@ def members(
     after: int,
     queues: Sequence[Queue],
     limit: int,
-) -> list[GroupedTransaction]:
+) -> GroupedTransactions:
     """The transactions of a batch after an order number, in order.
 
     Parameters:
@@ -139,12 +157,11 @@ def members(
     """
     first = bisect_right(listed.orders, after)
     orders, calls = listed.orders[first:], listed.calls[first:]
-    several = len(orders) > 1
-    exceeds = several and _exceeds(connection, queues, limit)
-    sizes = _sizes(connection, batch, queues) if exceeds else {}
-    with collector.paused():
-        bytes_of = map(sizes.get, orders, repeat(0))
-        return list(map(GroupedTransaction, orders, calls, bytes_of))
+    if len(orders) < 2 or not _exceeds(connection, queues, limit):
+        return GroupedTransactions(orders=orders, calls=calls)
+    found = _sizes(connection, batch, queues)
+    sizes = [found.get(order_no, 0) for order_no in orders]
+    return GroupedTransactions(orders=orders, calls=calls, sizes=sizes)
 
 
 def touching(
@@ -171,16 +188,6 @@ def touching(
         .scalar_subquery()
     )
     return set(connection.scalars(select(order_no).select_from(found)))
-
-
-def _divided(
-    after: int, runs: Iterable[Sequence[GroupedTransaction]]
-) -> list[ApplyGroup]:
-    groups = []
-    for run in runs:
-        groups.append(ApplyGroup(after=after, members=tuple(run)))
-        after = groups[-1].end
-    return groups
 
 
 #: No table of PostgreSQL can be larger.

@@ -56,7 +56,7 @@ def planned(shipment: Shipment, after: int, run: Run) -> list[ApplyGroup]:
         raise batches.purged(shipment.batch)
     now = members[: run.left()]
     if len(now) == 1 or not (options.grouping or options.parallel):
-        return [ApplyGroup(after=after, members=tuple(now))]
+        return [ApplyGroup(after=after, members=now)]
     alone = _alone(shipment, options.one_by_one)
     return list(groups.plan(now, after, options, alone))
 

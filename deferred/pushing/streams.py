@@ -113,7 +113,7 @@ def _pieces(
     ends = [group.end for group in groups]
     pieces = []
     for place, group in enumerate(groups):
-        before = [shared.get(member.order_no, -1) for member in group.members]
+        before = [shared.get(order_no, -1) for order_no in group.members.orders]
         outside = [one for one in before if groups[0].after < one <= group.after]
         to = Marker(
             batch_no=shipment.batch.number,

@@ -2,22 +2,21 @@
 
 import pytest
 
-from deferred.batches.groups import ApplyGroup, GroupedTransaction, plan, split
+from deferred.batches.groups import ApplyGroup, GroupedTransactions, plan, split
 from deferred.options import ErrorAction, PushOptions
 
 
-def members(*calls: int, size: int = 0) -> list[GroupedTransaction]:
+def members(*calls: int, size: int = 0) -> GroupedTransactions:
     """Transactions 10, 20, ... with so many calls."""
-    return [
-        GroupedTransaction(order_no=10 * n, calls=count, size=size)
-        for n, count in enumerate(calls, 1)
-    ]
+    orders = [10 * n for n, _ in enumerate(calls, 1)]
+    sizes = [size for _ in calls] if size else ()
+    return GroupedTransactions(orders=orders, calls=calls, sizes=sizes)
 
 
 def grouped(*calls: int, size: int = 0, alone: tuple[int, ...] = (), **options):
     """The calls of each transaction, group by group."""
     found = plan(members(*calls, size=size), 5, PushOptions(**options), alone)
-    return [[member.calls for member in group.members] for group in found]
+    return [list(group.members.calls) for group in found]
 
 
 def test_group_is_dispatched_when_the_queue_is_empty():
@@ -57,9 +56,9 @@ def test_groups_follow_one_another():
 
 
 def test_group_is_divided_at_the_transactions_it_failed_for():
-    group = ApplyGroup(after=5, members=tuple(members(1, 2, 3, 4, 5)))
+    group = ApplyGroup(after=5, members=members(1, 2, 3, 4, 5))
     pieces = split(group, {20, 40})
-    assert [[m.calls for m in piece.members] for piece in pieces] == [
+    assert [list(piece.members.calls) for piece in pieces] == [
         [1],
         [2],
         [3],
@@ -71,7 +70,7 @@ def test_group_is_divided_at_the_transactions_it_failed_for():
 
 
 def test_group_is_halved_where_nobody_knows():
-    group = ApplyGroup(after=5, members=tuple(members(1, 2, 3)))
+    group = ApplyGroup(after=5, members=members(1, 2, 3))
     pieces = split(group, ())
     assert [(piece.after, piece.end) for piece in pieces] == [(5, 10), (10, 30)]
 
