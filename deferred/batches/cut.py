@@ -193,7 +193,8 @@ def _calls_before(
     calls: ColumnElement[int], order_no: ColumnElement[int]
 ) -> ColumnElement[int]:
     """The number of calls of the transactions before this one."""
-    return func.sum(calls).over(order_by=order_no) - calls
+    before_and_with_it = func.sum(calls).over(order_by=order_no, rows=(None, 0))
+    return before_and_with_it - calls
 
 
 def _beginning(name: str, its: FromClause, **values: Any) -> sa.Select[Any]:
@@ -208,7 +209,7 @@ def _beginning(name: str, its: FromClause, **values: Any) -> sa.Select[Any]:
     end = select(func.max(its.c.order_no)).scalar_subquery()
     begun = (
         sa.update(destination)
-        .where(destination.c.name == name, end.is_not(None))
+        .where(destination.c.name == name, select(its.c.order_no).exists())
         .values(
             batch_no=_NUMBER,
             batch_id=sa.bindparam("id", None, destination.c.batch_id.type),

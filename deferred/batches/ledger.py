@@ -7,6 +7,7 @@ applied; transactions after the marker were not applied.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,16 +74,18 @@ def listing(origin: Connection, batch: Batch) -> Listing:
 def listing_in(row: Row[*tuple[Any, ...]]) -> Listing:
     """The same from a row with the columns `lists`."""
     found = row._mapping
+    orders = _numbers(found["orders"])
     return Listing(
-        orders=_numbers(found["orders"]),
-        calls=_numbers(found["calls"]),
+        orders=orders,
+        calls=_numbers(found["calls"]) or [1] * len(orders),
         lists={name: found[name] for name in ("orders", *_FACTS)},
     )
 
 
 def _numbers(array: str | None) -> list[int]:
     """The numbers of an array, as PostgreSQL writes it."""
-    return [int(one) for one in (array or "{}")[1:-1].split(",") if one]
+    found: list[int] = json.loads(f"[{(array or '{}')[1:-1]}]")
+    return found
 
 
 def note(
@@ -153,26 +156,40 @@ def lists(each: FromClause) -> list[ColumnElement[Any]]:
     """The transactions of a batch, as one list for each fact, in their order.
 
     Lists travel as text, because there may be many entries; both ends read it alike.
+    Those that would say the same of each are NULL, and not put together: usually each
+    transaction has one call, and was made here.
 
     Parameters:
-        each: the transactions, with `order_no`, `calls` and `facts`.
+        each: the transactions, with `order_no`, `calls` and `facts`. It is read once
+            for each list that is not always there, so a CTE is best.
     """
     found = each.c
-    brought = func.bool_or(found.origins.is_not(None))
 
     def in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
         every = func.array_agg(aggregate_order_by(value, found.order_no))
         return cast(every, Text)
 
-    always = {
-        "orders": found.order_no,
-        **{name: found[name] for name in ("calls", "started", "transactions")},
+    def in_order_if_any(
+        value: ColumnElement[Any], wanted: ColumnElement[bool]
+    ) -> ColumnElement[Any]:
+        there = select(found.order_no).where(wanted).correlate(None).exists()
+        every = select(in_order(value)).correlate(None).scalar_subquery()
+        return sa.case((there, every))
+
+    always = {"orders": found.order_no} | {
+        name: found[name] for name in ("started", "transactions")
+    }
+    brought = found.origins.is_not(None)
+    rarely = {
+        "calls": found.calls > 1,
+        "origins": brought,
+        "made": brought,
     }
     return [
         *(in_order(value).label(name) for name, value in always.items()),
         *(
-            sa.case((brought, in_order(found[name]))).label(name)
-            for name in ("origins", "made")
+            in_order_if_any(found[name], wanted).label(name)
+            for name, wanted in rarely.items()
         ),
     ]
 
@@ -180,7 +197,7 @@ def lists(each: FromClause) -> list[ColumnElement[Any]]:
 @cache
 def _listed() -> Select[Any]:
     its = select(delivery.c.xid, delivery.c.order_no, delivery.c.calls).where(PART)
-    each = with_facts(its.cte("its")).subquery()
+    each = with_facts(its.cte("its")).cte("each")
     return planned_once(select(*lists(each)))
 
 

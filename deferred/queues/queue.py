@@ -151,7 +151,7 @@ def changes_key(calls: sa.FromClause) -> ColumnElement[bool]:
     If the trigger could not pair the images, and in queues older than this version, a
     change of key is a delete and an insert, both marked as moved.
     """
-    return and_(func.upper(cast(calls.c.kind, sa.Text)) == "U", calls.c.moved)
+    return and_(calls.c.moved, func.upper(cast(calls.c.kind, sa.Text)) == "U")
 
 
 def extra_keys(table: str, identity: Sequence[str]) -> sa.TableClause:
