@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         DestinationInvalid as DestinationInvalid,
         DestinationJoins as DestinationJoins,
         DestinationQuiet as DestinationQuiet,
+        GivesGoneColumn as GivesGoneColumn,
         GroupQuiet as GroupQuiet,
         LeftOut as LeftOut,
         NoDestination as NoDestination,
@@ -72,8 +73,8 @@ if TYPE_CHECKING:
     from deferred.parked.retry import (
         RetryReport as RetryReport,
         retry as retry,
-        retry_errors as retry_errors,
     )
+    from deferred.parked.retry_errors import retry_errors as retry_errors
     from deferred.procedures.allowed import (
         AllowedProcedure as AllowedProcedure,
         allow_procedure as allow_procedure,

@@ -27,6 +27,11 @@ from sites.transfer.encodings import AllText, AllTextBinary
 #: The reason of a transaction that its own site took out of its queue.
 WITHDRAWN = "withdrawn"
 
+#: The reason of one that gives a value to a column which its master has dropped.
+COLUMN_GONE = "column gone"
+#: The revision of the schema from which on it is one.
+COLUMN_GONE_SINCE = "0073"
+
 #: The error queue: whole transactions that could not be applied.
 error_transaction = Table(
     "error_transaction",
@@ -61,7 +66,8 @@ error_transaction = Table(
     Column("tellings", Integer, nullable=False, server_default=text("0")),
     UniqueConstraint("origin_id", "batch_no", "order_no"),
     CheckConstraint(
-        "reason IN ('conflict', 'error', 'dependant', 'quiet', 'withdrawn')",
+        "reason IN ('conflict', 'error', 'dependant', 'quiet', 'withdrawn', "
+        "'column gone')",
         name="reason",
     ),
 )

@@ -141,13 +141,24 @@ class TargetColumnsMoved(SnaptideError):
 
     code = "SNP-335"
     hint = (
-        "If columns have swapped names, have the snapshot follow (snaptide snapshot "
-        "alter SITE NAME --rename OLD=NEW for each). If a column is gone, changes that "
-        "wait at the site can go to the one that has its name now: refresh once with "
-        "--no-push. If it is of the key, they cannot: drop the snapshot with "
-        "--force, create it again, and make the changes anew. A parked transaction "
-        "that gives such a column a value cannot be applied any more: delete it, and "
-        "make its changes anew. Nothing is lost: the changes stay queued, or parked."
+        "Push what waits before the refresh: changes go to the columns that they were "
+        "made for. If a column of the key is gone, they cannot: drop the snapshot with "
+        "--force, create it again, and make the changes anew. If its group is "
+        "synchronous, refresh the snapshot, or have it follow (snaptide snapshot alter "
+        "SITE NAME --rename OLD=NEW). Nothing is lost: the changes stay queued."
+    )
+
+
+class GivesGoneColumn(SnaptideError):
+    """A change gives a value to a column that the master has dropped."""
+
+    code = "SNP-337"
+    hint = (
+        "The value has no place to go. Apply the transaction without it (snaptide "
+        "errors retry MASTER ID --without-gone), also with other values (--edit); or "
+        "add a column of that name at the master, and retry the transaction by its "
+        "number: it gets the value; or delete the transaction (snaptide errors "
+        "delete). Changes that leave the column alone are applied without it."
     )
 
 

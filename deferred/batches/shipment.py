@@ -10,8 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, select
 
-from deferred.batches import work
+from deferred.batches import gone_columns, work
 from deferred.batches.batch import PART, Batch, placed
+from deferred.batches.gone_columns import Gone
 from deferred.batches.ledger import Listing
 from deferred.batches.marker import Marker
 from deferred.batches.relay import NO_GROUP, Relay, Terms
@@ -21,6 +22,7 @@ from deferred.queues.queue import Queue
 from masters.rules import Comparison, ruled_columns, table_rules
 from sites import traces
 from sites.sessions.prepared import planned_once
+from sites.tables.table import describe
 from sites.writing.staged import Staged
 
 
@@ -31,6 +33,7 @@ class Shipment:
     origin: Connection
     target: Connection
     batch: Batch
+    #: by the names that columns have at the destination now
     queues: Sequence[Queue]
     #: the work table of each queue, in the same order
     staged: Sequence[Staged]
@@ -39,6 +42,10 @@ class Shipment:
     #: by work table, the columns whose values the destination may round or cut, with
     #: the types that they have here
     narrower: Mapping[sa.TableClause, Mapping[str, str]] = field(default_factory=dict)
+    #: by work table, the columns of its queue that the destination has dropped
+    gone: Mapping[sa.TableClause, Gone] = field(default_factory=dict)
+    #: the order numbers of transactions that give such a column a value
+    giving: frozenset[int] = frozenset()
     #: its transactions, as the ledger has them
     listed: Listing = field(default_factory=Listing)
     #: how replication groups want its transactions applied, and their part in that
@@ -62,6 +69,10 @@ class Shipment:
     def may_change_values(self) -> bool:
         """Whether the destination may round or cut values."""
         return bool(self.narrower)
+
+    def is_by_itself(self, order_no: int) -> bool:
+        """Whether values of a transaction may not fit at the destination."""
+        return self.may_change_values or order_no in self.giving
 
     @property
     def sources(self) -> dict[str, str]:
@@ -140,45 +151,54 @@ def prepare_shipment(
             asked.
 
     Raises:
-        UnknownTable, UnknownColumn: a master table, or a column of it, is gone.
-        TargetColumnsMoved: columns of a master table have exchanged names.
+        UnknownTable, UnknownColumn: a master table is gone, or a column of one that was
+            made anew.
+        TargetColumnsMoved: a column of the key is gone.
         RulesMoved: rules name other columns than they were made for.
     """
     seen = seen or ask(target, queues)
     states = work.states_in(seen.states)
-    staged = [
-        work.stage(
-            target,
-            q.id,
-            q.target,
-            q.columns,
-            q.identity_columns,
-            emptied=False,
-            state=states[q.id],
-        )
-        for q in queues
-    ]
-    for queue, one in zip(queues, staged, strict=True):
-        target_columns.refuse_moved(queue, one.table)
+    named, staged = [], []
+    for one in queues:
+        queue, work_table = _staged(target, one, states[one.id])
+        named.append(queue)
+        staged.append(work_table)
+    both = list(zip(named, staged, strict=True))
+    found = {one.source: gone_columns.found(origin, q, one.columns) for q, one in both}
+    gone = {source: its for source, its in found.items() if its is not None}
+    giving = (one.giving(origin, batch) for one in gone.values())
     return Shipment(
         origin=origin,
         target=target,
         batch=batch,
-        queues=queues,
+        queues=named,
         staged=staged,
         comparisons=[
             ruled_columns.known(target, one, seen.version).comparison for one in staged
         ],
-        narrower={
-            one.source: narrower
-            for queue, one in zip(queues, staged, strict=True)
-            if (
-                narrower := target_columns.narrower(
-                    queue.columns, queue.types, one.table
-                )
-            )
-        },
+        narrower={one.source: its for q, one in both if (its := _narrower(q, one))},
+        gone=gone,
+        giving=frozenset[int]().union(*giving),
     )
+
+
+def _staged(
+    target: Connection, queue: Queue, state: work.State
+) -> tuple[Queue, Staged]:
+    """A queue by the names that its columns have now, and its work table."""
+    table = describe(target, queue.target)
+    named, carried = target_columns.present(queue, table)
+    target_columns.refuse_unknown(table, carried)
+    identity = named.identity_columns
+    return named, work.stage(
+        target, queue.id, table, carried, identity, emptied=False, state=state
+    )
+
+
+def _narrower(queue: Queue, staged: Staged) -> dict[str, str]:
+    types = dict(zip(queue.columns, queue.types, strict=True))
+    columns = staged.columns
+    return target_columns.narrower(columns, [types[n] for n in columns], staged.table)
 
 
 def prepare_again(

@@ -11,10 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy import BigInteger, ColumnElement, Select, Subquery, func, select
 
 from deferred.batches import batch as batches
-from deferred.batches import net_change, procedure_call, unfit, work
+from deferred.batches import gone_columns, net_change, procedure_call, unfit, work
 from deferred.batches.batch import QueuedTransaction
+from deferred.batches.gone_columns import Gone
 from deferred.batches.shipment import Shipment
 from deferred.catalog import delivery
+from deferred.errors import GivesGoneColumn
 from deferred.queues.queue import Queue
 from masters.rules import Comparison
 from sites.errors import ValueDoesNotFit
@@ -91,10 +93,11 @@ def _send(
 
 def ship_what_fits(
     shipment: Shipment, transaction: QueuedTransaction, after: int, *, codec: str
-) -> ValueDoesNotFit | None:
+) -> ValueDoesNotFit | GivesGoneColumn | None:
     """Fill the work tables with one transaction, some of whose values may not fit.
 
-    Values that the destination would round or cut do not fit.
+    Values that the destination would round or cut do not fit, and those of columns that
+    it has dropped.
 
     Parameters:
         after: the order number before it.
@@ -110,7 +113,7 @@ def ship_what_fits(
     steps = bool(transaction.procedures)
     part = _Part(after=after, end=number, only=[number], in_steps=steps)
     with shipment.sending.piece():
-        for staged, query in _queries(shipment, part, single=False):
+        for staged, query in _queries(shipment, part, single=False, whole=True):
             unfit.stage(
                 shipment.origin,
                 query,
@@ -135,9 +138,13 @@ class _Part:
 
 
 def _queries(
-    shipment: Shipment, part: _Part, *, single: bool
+    shipment: Shipment, part: _Part, *, single: bool, whole: bool = False
 ) -> Iterator[tuple[Staged, str]]:
-    """For each work table, the query that fills it."""
+    """For each work table, the query that fills it.
+
+    Parameters:
+        whole: it appends the values of columns that the destination has dropped.
+    """
     only = part.only
     tables = zip(shipment.queues, shipment.staged, shipment.comparisons, strict=True)
     for queue, staged, comparison in tables:
@@ -150,6 +157,9 @@ def _queries(
         else:
             wanted = _all if only is None else _listed
         built = ("shipped", queue, comparison, part.together, wanted, each_has_one)
+        if whole and (gone := shipment.gone.get(staged.source)):
+            yield staged, _query(staged, *built[1:], gone)
+            continue
         yield staged, staged.keep(built, partial(_query, staged, *built[1:]))
 
 
@@ -201,10 +211,13 @@ def _query(
     together: bool,
     wanted: _Wanted,
     single: bool,
+    gone: Gone | None = None,
 ) -> str:
     """The query for a queue's net changes, of transactions or of their steps."""
     unit = _END if together else None
     changes = net_change.net_changes(queue, wanted(queue), unit, single=single)
+    if len(staged.columns) < len(queue.columns):
+        changes = gone_columns.without(changes, queue, staged, gone)
     text = transport.literal_text(_without_unsent(changes, staged, comparison))
     # Another queue may have had this table's name before.
     return f"/* queue {queue.id} */ {text}"

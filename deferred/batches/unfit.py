@@ -16,8 +16,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Text, func, select
 
-from deferred.batches import work
-from deferred.errors import ValueWouldChange
+from deferred.batches import gone_columns, work
+from deferred.errors import GivesGoneColumn, ValueWouldChange
 from sites.errors import ValueDoesNotFit
 from sites.sessions.prepared import Prepared
 from sites.tables import lossy
@@ -32,6 +32,7 @@ _UNREAD = sa.table(
     *(sa.column(name, type_) for name, type_ in work.FIXED.items()),
     sa.column("images", sa.JSON),
     sa.column("lost", sa.JSON),
+    sa.column("gone", sa.JSON),
     schema="pg_temp",
 )
 _MISFIT = sa.table(
@@ -46,7 +47,7 @@ _MISFIT = sa.table(
 )
 _CREATE = (
     """CREATE TEMP TABLE IF NOT EXISTS snaptide_unread (unit bigint, tran bigint,
-    several boolean, call_no bigint, kind text, images json, lost json)""",
+    several boolean, call_no bigint, kind text, images json, lost json, gone json)""",
     """CREATE TEMP TABLE IF NOT EXISTS snaptide_misfit (call_no bigint, side text,
     name text, value json, message text, code text)""",
 )
@@ -76,6 +77,7 @@ def begin(target: Connection) -> None:
     """Create the tables for values that do not fit, or empty them."""
     for statement in (*_CREATE, *_EMPTY):
         target.execute(sa.text(statement))
+    gone_columns.begin(target)
 
 
 def stage(
@@ -89,6 +91,8 @@ def stage(
     """Fill a work table from a query, and store apart the values that do not fit.
 
     Parameters:
+        query: of the columns of the work table, and then, if the destination has
+            dropped some, their values.
         codec: of the destination's encoding.
         narrower: columns that may round or cut values, with the types of the values.
     """
@@ -103,6 +107,7 @@ def stage(
     kept = ("unfit", tuple(narrower.items()))
     for statement in staged.keep(kept, partial(_sorting, staged, columns, narrower)):
         statement.run(target)
+    gone_columns.keep(target)
 
 
 def _sorting(
@@ -132,12 +137,16 @@ def _sorting(
     ]
 
 
-def reason(target: Connection, staged: Sequence[Staged]) -> ValueDoesNotFit | None:
+def reason(
+    target: Connection, staged: Sequence[Staged]
+) -> ValueDoesNotFit | GivesGoneColumn | None:
     """Why the staged transaction cannot be applied; None if all of it fits.
 
     Parameters:
         staged: the work tables with its changes.
     """
+    if gone := gone_columns.reason(target, staged):
+        return gone
     old = select(func.bool_or(_MISFIT.c.side == "old_values")).scalar_subquery()
     row = target.execute(
         select(
@@ -166,22 +175,24 @@ def complete(target: Connection, error_id: int) -> None:
     """Complete a parked transaction's images with the values that did not fit."""
     parts = {side: _WITH_THEM.format(f"{side}_values") for side in ("old", "new")}
     target.execute(sa.text(_COMPLETE.format(**parts)), {"error_id": error_id})
+    gone_columns.complete(target, error_id)
 
 
 def _readable(
     rows: Iterator[Sequence[str | None]], columns: Sequence[str], codec: str
 ) -> Iterator[list[object]]:
     """Rows that the destination can read; other values are in a column of their own."""
-    fixed = len(work.FIXED)
+    fixed, whole = len(work.FIXED), len(columns)
     for row in rows:
-        images = dict(zip(columns[fixed:], row[fixed:], strict=True))
+        images = dict(zip(columns[fixed:], row[fixed:whole], strict=True))
+        gone = gone_columns.readable(row[whole], codec) if len(row) > whole else None
         lost = {
             name: json.dumps(kept)
             for name, value in images.items()
             if (kept := encodings.stored(value, codec)) != value
         }
         held = {name: None if name in lost else images[name] for name in images}
-        yield [*row[:fixed], json.dumps(held), json.dumps(lost) if lost else None]
+        yield [*row[:fixed], json.dumps(held), json.dumps(lost) if lost else None, gone]
 
 
 def _where_valid(

@@ -18,7 +18,6 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import OID
 from sqlalchemy.exc import DBAPIError
 
-from deferred.queues.target_columns import described
 from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
 from sites.names import numbered
@@ -52,7 +51,7 @@ FIXED: Mapping[str, type[sa.types.TypeEngine[Any]]] = {
 def stage(
     connection: Connection,
     number: int,
-    target: QualifiedName,
+    table: Table,
     columns: Sequence[str],
     identity: Sequence[str],
     *,
@@ -66,15 +65,12 @@ def stage(
 
     Parameters:
         number: tells the work tables of one session apart.
+        table: the master table.
         columns: the carried columns, by the master's names.
         emptied: False if the caller empties it, as `ship` does before it fills it. A
             large one is emptied all the same.
         state: of the table of that number in this transaction, if the caller knows it.
-
-    Raises:
-        UnknownTable, UnknownColumn: the master table, or one of its columns, is gone.
     """
-    table = described(connection, target, columns)
     name = f"{_NAME}{number}"
     kept: dict[str, _Kept] = connection.info.setdefault(_KEPT, {})
     before = kept.get(name)

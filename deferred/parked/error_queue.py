@@ -91,8 +91,8 @@ def list_errors(
 
     Parameters:
         origin: only those of this site.
-        reason: only those that are parked for it: conflict, error, dependant, quiet or
-            withdrawn.
+        reason: only those that are parked for it: conflict, error, dependant, quiet,
+            column gone or withdrawn.
     """
     wanted = select(error_transaction).order_by("origin", "batch_no", "order_no")
     wanted = wanted.where(*_matching(origin, reason))

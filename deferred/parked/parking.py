@@ -36,7 +36,7 @@ class Parked:
     batch_no: int
     order_no: int
     start_time: datetime
-    #: conflict, error, dependant or quiet
+    #: conflict, error, dependant, quiet or column gone
     reason: str
     error_code: str
     error_message: str
@@ -52,6 +52,7 @@ def park(
     steps: Steps,
     conflicts: Mapping[int, str],
     narrower: Mapping[sa.TableClause, Mapping[str, str]],
+    gone: Mapping[sa.TableClause, Mapping[str, tuple[int, str | None]]],
 ) -> int:
     """Store a transaction with all its calls; its origin counts it as delivered.
 
@@ -62,13 +63,15 @@ def park(
         conflicts: call number -> the conflict that no rule settled, or the error that a
             procedure raised.
         narrower: as of `Shipment`.
+        gone: by work table, the former numbers and the types of columns that this
+            database has dropped, and that the images get.
 
     Returns:
         Its number in the error queue, which operators use.
     """
     values = {name: getattr(facts, name) for name in facts.__slots__}
     values["waits_for"] = list(facts.waits_for)
-    values["target_columns"] = _columns(steps.changed, narrower)
+    values["target_columns"] = _columns(steps.changed, narrower, gone)
     values["error_message"] = encodings.escaped(connection, facts.error_message)
     conflicts = {
         call_no: encodings.escaped(connection, why)
@@ -100,6 +103,7 @@ def park(
 def _columns(
     changed: Sequence[Staged],
     narrower: Mapping[sa.TableClause, Mapping[str, str]],
+    gone: Mapping[sa.TableClause, Mapping[str, tuple[int, str | None]]],
 ) -> dict[str, Any]:
     """The columns that calls are for, by table, and the types of their values."""
     found: dict[str, Any] = {}
@@ -111,6 +115,8 @@ def _columns(
         for column in map(table.column, one.columns):
             known["numbers"][column.name] = column.number
             known["types"][column.name] = wider.get(column.name, column.type)
+        for name, (number, type_) in gone.get(one.source, {}).items():
+            known["numbers"][name], known["types"][name] = number, type_
     return found
 
 

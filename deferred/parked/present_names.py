@@ -7,7 +7,7 @@ whatever these are called by now.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 
+from deferred.batches import gone_columns
 from deferred.error_catalog import error_call, error_transaction
-from deferred.errors import TargetColumnsMoved
+from deferred.errors import GivesGoneColumn
 from deferred.parked.image import Image
 from sites import QualifiedName, names
 
@@ -34,6 +35,32 @@ _CALLED = sa.text(
     WHERE c.oid = ANY (CAST(:oids AS oid[]))
     """
 )
+
+
+#: Show the rows that an editor saw with the site's old values of columns.
+_SEEN = sa.text(
+    """
+    UPDATE snaptide.error_call c
+    SET current_values = (
+      SELECT json_object_agg(key, value)
+      FROM (SELECT key, value FROM json_each(c.current_values)
+            UNION ALL
+            SELECT key, value FROM json_each(COALESCE(c.old_values, c.new_values))
+            WHERE key = ANY (CAST(:back AS text[]))) e)
+    WHERE error_id = :error_id AND target_schema = :schema AND target_table = :table
+      AND current_values IS NOT NULL
+    """
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoneColumns:
+    """What a retry does with the values of columns that are gone: by itself, refuse."""
+
+    #: give them to a column that was added with the same name since
+    by_name: bool = False
+    #: leave them out; they are lost
+    without: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +90,11 @@ def of(
     Parameters:
         target_columns: as `error_transaction` has it.
     """
-    return PresentNames(_others(connection, target_columns))
+    known = target_columns or {}
+    return PresentNames(_others(known, _called(connection, known)))
 
 
-def settle(connection: Connection, row: Row[Any]) -> None:
+def settle(connection: Connection, row: Row[Any], choice: GoneColumns) -> None:
     """Have a parked transaction name columns as the master calls them now.
 
     Columns that are gone are left out of its calls, which do not change them. Writes
@@ -75,17 +103,29 @@ def settle(connection: Connection, row: Row[Any]) -> None:
     Parameters:
         row: the transaction's row in the catalog, which is locked against other
             retries.
+        choice: what becomes of the values of columns that are gone.
 
     Raises:
-        TargetColumnsMoved: a column is gone that a call gives a value.
+        GivesGoneColumn: a column is gone that a call gives a value.
     """
     known = dict(row.target_columns or {})
-    found = _others(connection, known)
+    called = _called(connection, known)
+    found = _others(known, called)
     for table, others in found.items():
-        if gone := [name for name, now in others.items() if now is None]:
-            _refuse_given(connection, row.id, table, gone)
-        _rename(connection, row.id, table, others, gone)
-        known[str(table)] = _renamed(known[str(table)], others)
+        now, its = called[table], known[str(table)]
+        gone = {name for name, it in others.items() if it is None}
+        back = _added_again(gone, its, now)
+        if not choice.without:
+            gone -= back if choice.by_name else set()
+            _refuse_given(connection, row.id, table, sorted(gone), back)
+        back -= gone
+        left = {name: it for name, it in others.items() if name not in back}
+        _rename(connection, row.id, table, left, sorted(gone))
+        known[str(table)] = _renamed(its, left)
+        if back:
+            known[str(table)] = _at(known[str(table)], back, now)
+            parts = {"error_id": row.id, "schema": table.schema, "table": table.name}
+            connection.execute(_SEEN, {**parts, "back": sorted(back)})
     if found:
         mine = error_transaction.c.id == row.id
         connection.execute(
@@ -93,20 +133,25 @@ def settle(connection: Connection, row: Row[Any]) -> None:
         )
 
 
-def _others(
-    connection: Connection, target_columns: Mapping[str, Any] | None
-) -> dict[QualifiedName, Others]:
-    """By table, what columns are called now; only tables where that differs.
+#: By table, the names of its columns by their numbers.
+_Called = Mapping[QualifiedName, Mapping[int, str]]
 
-    A table that was made anew has other columns: calls go to those of the same names.
-    """
-    known = {names.parse(name): its for name, its in (target_columns or {}).items()}
+
+def _called(connection: Connection, known: Mapping[str, Any]) -> _Called:
     oids = [its["oid"] for its in known.values()]
     called: dict[QualifiedName, dict[int, str]] = {}
     for schema, table, number, name in connection.execute(_CALLED, {"oids": oids}):
         called.setdefault(QualifiedName(schema, table), {})[number] = name
+    return called
+
+
+def _others(known: Mapping[str, Any], called: _Called) -> dict[QualifiedName, Others]:
+    """By table, what columns are called now; only tables where that differs.
+
+    A table that was made anew has other columns: calls go to those of the same names.
+    """
     found: dict[QualifiedName, Others] = {}
-    for one, its in known.items():
+    for one, its in ((names.parse(name), its) for name, its in known.items()):
         now = called.get(one)
         others = {
             name: now.get(number)
@@ -122,13 +167,36 @@ def _shown(others: Others, name: str) -> str:
     return others.get(name, name) or f"{name} (gone)"
 
 
+def _added_again(
+    gone: Collection[str], its: Mapping[str, Any], now: Mapping[int, str]
+) -> set[str]:
+    """Columns that are gone whose names others have that came since."""
+    known = its["numbers"].values()
+    return {name for n, name in now.items() if name in gone and n not in known}
+
+
+def _at(
+    its: Mapping[str, Any], back: Collection[str], now: Mapping[int, str]
+) -> dict[str, Any]:
+    """What is stored of a table's columns, some of which stand for others now."""
+    numbers = {name: n for n, name in now.items() if name in back}
+    return {**its, "numbers": {**its["numbers"], **numbers}, "back": sorted(back)}
+
+
 def _refuse_given(
-    connection: Connection, error_id: int, table: QualifiedName, gone: Sequence[str]
+    connection: Connection,
+    error_id: int,
+    table: QualifiedName,
+    gone: Sequence[str],
+    back: Collection[str],
 ) -> None:
     """Refuse calls that give a value to a column that is gone, or are found by it.
 
+    Parameters:
+        back: those whose names other columns have now.
+
     Raises:
-        TargetColumnsMoved: the message names the call and the column.
+        GivesGoneColumn: the message names the call and the column.
     """
     call = error_call.c
     old, new = call.old_values, call.new_values
@@ -144,12 +212,10 @@ def _refuse_given(
             )
         )
         if found is not None:
-            raise TargetColumnsMoved(
-                f"Column {name} of {table} is gone, and call {found} gives it a value.",
-                table=str(table),
-                column=name,
-                called=None,
-            )
+            told = gone_columns.gives(table, name, found)
+            if name in back:
+                told += " Another one has its name: retry by number to give it that."
+            raise GivesGoneColumn(told, table=str(table), column=name)
 
 
 def _rename(

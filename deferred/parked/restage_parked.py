@@ -57,9 +57,9 @@ def stage(
     staged = []
     for number, row in enumerate(tables(connection, error_id)):
         target = QualifiedName(row.target_schema, row.target_table)
-        one = work.stage(
-            connection, number, target, tuple(row.columns), tuple(row.identity_columns)
-        )
+        columns, identity = tuple(row.columns), tuple(row.identity_columns)
+        table = target_columns.described(connection, target, columns)
+        one = work.stage(connection, number, table, columns, identity)
         edited = [c for c in instead if _belongs(c, one)]
         known = _known(row.target_columns or {}, one.table)
         if known:
@@ -74,6 +74,8 @@ def stage(
             work.columns_of(one),
             calls.stage(edited, one, _place(error_id, procedures)),
         )
+        if known and (back := [n for n in known.get("back", ()) if n in one.columns]):
+            _compare_as_now(connection, one, back)
         transport.analyze(connection, one.source)
         staged.append(one)
     return staged
@@ -131,6 +133,28 @@ def _columns() -> sa.ColumnElement[list[str]]:
     image = func.coalesce(error_call.c.new_values, error_call.c.old_values)
     keys = select(func.json_object_keys(image)).correlate(error_call)
     return func.array(keys.scalar_subquery(), type_=sa.ARRAY(Text))
+
+
+def _compare_as_now(
+    connection: Connection, staged: Staged, back: Sequence[str]
+) -> None:
+    """Have calls start from the values that the master's rows have in some columns.
+
+    The columns were added in place of others: what the site showed is not in them.
+    """
+    source, target = staged.source, staged.table.sql()
+    values: dict[str, sa.ColumnElement[Any]] = {}
+    for name in back:
+        place = staged.columns.index(name) + 1
+        old, new = staged.old(name), staged.new(name)
+        left = staged.table.column(name).unchanged(old, new)
+        left = sa.and_(source.c.kind != "D", left)
+        values[f"o{place}"] = target.c[name]
+        values[f"n{place}"] = sa.case((left, target.c[name]), else_=new)
+    starts = sa.not_(staged.kind("I", "N"))
+    connection.execute(
+        sa.update(source).values(values).where(staged.same_row(target), starts)
+    )
 
 
 def _belongs(one: Call, staged: Staged) -> bool:

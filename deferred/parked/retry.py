@@ -17,6 +17,7 @@ from deferred.error_catalog import WITHDRAWN, error_transaction
 from deferred.errors import (
     BadEdit,
     BadSkip,
+    GivesGoneColumn,
     RetryFailed,
     TargetColumnsMoved,
     WaitsForError,
@@ -35,6 +36,7 @@ from deferred.parked import (
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit, edited
 from deferred.parked.left_out import StillParked
+from deferred.parked.present_names import GoneColumns
 from deferred.procedures.steps import FAILURES, Steps, apply, refusal
 from masters.apply import ApplyUnit, Outcome, SourceTransaction
 from masters.errors import RulesMoved, TableAltered, UnknownColumn
@@ -61,6 +63,9 @@ class RetryReport:
     left_out: int = 0
 
 
+_NAMED = GoneColumns(by_name=True)
+
+
 def retry(
     connection: Connection,
     master: Site,
@@ -68,6 +73,7 @@ def retry(
     edits: Sequence[Edit] = (),
     *,
     skip: Sequence[int] = (),
+    without_gone: bool = False,
 ) -> RetryReport:
     """Apply one parked transaction; the caller commits (Oracle: EXECUTE_ERROR).
 
@@ -78,6 +84,9 @@ def retry(
     Parameters:
         skip: the numbers of calls to leave out (Ingres: SkipRow). They stay parked
             under the number of the transaction, with calls that refer to their rows.
+        without_gone: leave out the values of columns that this database has dropped;
+            they are lost. Without it, a column that was added with the same name since
+            gets them.
 
     Raises:
         NoSuchError, BadEdit, BadSkip.
@@ -85,11 +94,18 @@ def retry(
         RetryFailed: it still cannot be applied.
     """
     with triggered.our_search_path(connection):
-        return _retry(connection, master, error_id, edits, skip)
+        gone = GoneColumns(by_name=True, without=without_gone)
+        row = begin(connection, error_id, gone)
+        return _retry(connection, master, row, edits, skip)
 
 
-def begin(connection: Connection, error_id: int) -> Row[Any]:
+def begin(
+    connection: Connection, error_id: int, gone: GoneColumns = _NAMED
+) -> Row[Any]:
     """Keep pushes of its origin out, and have its calls name columns as they are now.
+
+    Parameters:
+        gone: what becomes of values of columns that are gone.
 
     Returns:
         The transaction's row in the catalog.
@@ -106,20 +122,20 @@ def begin(connection: Connection, error_id: int) -> Row[Any]:
     marker.lock(connection, row.origin_id, row.origin)
     row = error_queue.get(connection, error_id)
     try:
-        present_names.settle(connection, row)
-    except TargetColumnsMoved as gone:
-        raise _refused(error_id, gone.message) from gone
+        present_names.settle(connection, row, gone)
+    except GivesGoneColumn as refused:
+        raise _refused(error_id, refused.message) from refused
     return row
 
 
 def _retry(
     connection: Connection,
     master: Site,
-    error_id: int,
+    row: Row[Any],
     edits: Sequence[Edit],
     skip: Sequence[int],
 ) -> RetryReport:
-    row = begin(connection, error_id)
+    error_id = row.id
     if row.reason == WITHDRAWN:
         return _put_back(connection, row, edits, skip)
     error_dependencies.refuse_before_its_turn(connection, row)
@@ -172,49 +188,6 @@ def _put_back(
     return RetryReport(error_id=row.id, applied=True)
 
 
-def retry_errors(
-    master: Site,
-    error_ids: Sequence[int] | None = None,
-    *,
-    origin: str | None = None,
-    reason: str | None = None,
-    edits: Sequence[Edit] = (),
-    skip: Sequence[int] = (),
-    with_dependants: bool = False,
-) -> list[RetryReport]:
-    """Retry parked transactions in the order in which they were parked, one by one.
-
-    Parameters:
-        error_ids: which ones; None means all.
-        origin: only those of this site.
-        reason: if no ids are given, only those that are parked for it, as for
-            `list_errors`.
-        edits: only with a single id.
-        skip: the numbers of calls to leave out, only with a single id. They stay
-            parked under that id, with calls that refer to their rows.
-        with_dependants: also those that wait for the chosen ones.
-
-    A transaction that depends on one that was given up, or applied with other keys, is
-    applied only if its number is given.
-
-    Raises:
-        NoSuchError, BadEdit, BadSkip, SiteUnreachable.
-    """
-    single = error_ids is not None and len(error_ids) == 1
-    if edits and not single:
-        raise BadEdit("Edits need exactly one error transaction.")
-    if skip and not single:
-        raise BadSkip("To leave calls out, name exactly one error transaction.")
-    chosen = _chosen(master, error_ids, origin, reason, with_dependants=with_dependants)
-    reports = []
-    for error_id in chosen:
-        named = error_id in (error_ids or ())
-        # Those that wait for a single one are retried as they are.
-        mine, without = (edits, skip) if named else ((), ())
-        reports.append(retry_alone(master, error_id, mine, skip=without, named=named))
-    return reports
-
-
 def retry_alone(
     master: Site,
     error_id: int,
@@ -222,6 +195,7 @@ def retry_alone(
     *,
     skip: Sequence[int] = (),
     named: bool = False,
+    gone: GoneColumns | None = None,
 ) -> RetryReport:
     """Retry one parked transaction, and commit it.
 
@@ -229,6 +203,8 @@ def retry_alone(
         skip: the numbers of calls to leave out; they stay parked.
         named: the operator gave this number. It is needed if the transaction depends on
             lost rows, because another site's rows may be in their place.
+        gone: what becomes of values of columns that the master has dropped. Without it,
+            they are refused, unless `named`.
 
     Raises:
         NoSuchError, BadEdit, BadSkip, SiteUnreachable.
@@ -240,7 +216,8 @@ def retry_alone(
             if error_dependencies.has_lost(row) and not named:
                 reason = str(row.error_message)
                 return RetryReport(error_id=error_id, applied=False, reason=reason)
-            return _retry(connection, master, error_id, edits, skip)
+            row = begin(connection, error_id, gone or GoneColumns(by_name=named))
+            return _retry(connection, master, row, edits, skip)
 
     try:
         return in_new_sessions(master.renew, work)
@@ -310,28 +287,6 @@ def _list_edited(
     for staged in steps.changed:
         which = selected(staged.source, {"call_no": numbers})
         differing.note_staged(connection, staged, which, why)
-
-
-def _chosen(
-    master: Site,
-    error_ids: Sequence[int] | None,
-    origin: str | None,
-    reason: str | None,
-    *,
-    with_dependants: bool,
-) -> list[int]:
-    # In the order of parking: one may wait for another site's, from the same sender.
-    errors = sorted(error_queue.list_errors(master, origin), key=lambda one: one.id)
-    matching = (e.id for e in errors if reason in (None, e.reason))
-    wanted = set(matching if error_ids is None else error_ids)
-    with master.transaction() as connection:
-        for error_id in wanted:
-            error_queue.get(connection, error_id)
-    if with_dependants:
-        for error in errors:  # in order, so that chains are followed
-            if wanted & set(error.waits_for):
-                wanted.add(error.id)
-    return [error.id for error in errors if error.id in wanted]
 
 
 def _apply(connection: Connection, steps: Steps, error_id: int) -> Outcome:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from deferred.batches.called import ProcedureCall
-from deferred.errors import ProcedureFailed, ProcedureNotAllowed
+from deferred.errors import GivesGoneColumn, ProcedureFailed, ProcedureNotAllowed
 from deferred.procedures import perform
 from masters import apply as masters_apply
 from masters.apply import ApplyUnit, Outcome
@@ -49,7 +49,7 @@ class Steps:
     #: each runs after the unit at the same index
     calls: Sequence[ProcedureCall] = ()
     #: why not all of it could be shipped, if so
-    unfit: ValueDoesNotFit | None = None
+    unfit: ValueDoesNotFit | GivesGoneColumn | None = None
     #: whether its sender has parked transactions or lost rows here; None if not known
     parked: bool | None = None
     #: the caller commits after it, so its savepoint need not be released
@@ -93,7 +93,7 @@ def apply(connection: Connection, steps: Steps, *, resolving: bool = True) -> Ou
     procedures, which do not run again, or has more than `MOST_ROWS` rows.
 
     Raises:
-        ValueDoesNotFit: this database cannot hold some of its values.
+        ValueDoesNotFit, GivesGoneColumn: this database cannot hold some of its values.
         ProcedureNotAllowed, ProcedureFailed: a procedure may not run, or failed.
         and the errors of `masters.apply.apply`.
     """

@@ -19,7 +19,7 @@ from deferred.batches.groups import ApplyGroup
 from deferred.batches.sender import Sender
 from deferred.batches.shipment import Shipment, prepare_again
 from deferred.batches.shipping import ship, ship_what_fits
-from deferred.errors import TransactionRefused
+from deferred.errors import GivesGoneColumn, TransactionRefused
 from deferred.pushing.compiled import deliver_together
 from deferred.pushing.delivery import Delivered, deliver
 from deferred.pushing.run import Run
@@ -71,6 +71,7 @@ def apply_group(
     """
     options = run.options
     single = len(group) == 1 or group.one_by_one or shipment.may_change_values
+    single = single or not shipment.giving.isdisjoint(group.members.orders)
     if single or shipment.terms.may_hold_duplicates or not options.grouping:
         return _one_by_one(shipment, sender, group, run)
     # After PATIENCE waits the group is divided: a user who holds a row then delays only
@@ -92,7 +93,8 @@ def apply_group(
 def _alone(shipment: Shipment, excluded: Sequence[str]) -> set[int]:
     """Transactions that cannot be compiled.
 
-    Those that call procedures or change keys; those of excluded tables, of tables that
+    Those that call procedures or change keys; those that give a value to a column that
+    the destination has dropped; those of excluded tables, of tables that
     the destination sends on to other masters, and of groups that are quiet there; and
     if foreign keys at the master act, those whose deletes or changed keys may reach
     rows that other transactions of the group change.
@@ -100,6 +102,7 @@ def _alone(shipment: Shipment, excluded: Sequence[str]) -> set[int]:
     acting = references.acting(shipment.target, [one.table for one in shipment.staged])
     named = {names.parse(name) for name in excluded} | shipment.terms.alone
     found = procedure_call.orders(shipment.origin, shipment.batch)
+    found |= shipment.giving
     for queue, staged in zip(shipment.queues, shipment.staged, strict=True):
         calls = queue.sql()
         if queue.target in named:
@@ -133,7 +136,7 @@ def _one_by_one(
     after = group.after
     while ahead:
         some = _calling(shipment, after, _shipment(ahead))
-        as_they_are = not shipment.may_change_values
+        as_they_are = not any(shipment.is_by_itself(one.order_no) for one in some)
         try:
             if as_they_are:
                 _ship(shipment, after, some, run)
@@ -204,7 +207,7 @@ def _each_as_far_as_it_fits(
 
 def _ship_what_fits(
     shipment: Shipment, one: QueuedTransaction, after: int
-) -> ValueDoesNotFit | None:
+) -> ValueDoesNotFit | GivesGoneColumn | None:
     try:
         codec = encodings.codec(shipment.target)
         return ship_what_fits(shipment, one, after, codec=codec)
@@ -243,7 +246,7 @@ def _deliver_each(
     sender: Sender,
     transactions: Sequence[QueuedTransaction],
     run: Run,
-    unfit: ValueDoesNotFit | None = None,
+    unfit: ValueDoesNotFit | GivesGoneColumn | None = None,
 ) -> bool:
     # Changes that go on to other masters need a transaction of their own there. So do
     # the writes of a user's trigger, which are queued as made by the applied one.

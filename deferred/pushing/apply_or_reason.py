@@ -13,7 +13,9 @@ from deferred.batches import footprint, lost_rows
 from deferred.batches.footprint import Relation
 from deferred.batches.sender import Sender
 from deferred.batches.shipment import Shipment
+from deferred.error_catalog import COLUMN_GONE, COLUMN_GONE_SINCE
 from deferred.errors import (
+    GivesGoneColumn,
     GroupQuiet,
     PredecessorLost,
     ProcedureFailed,
@@ -28,6 +30,7 @@ from masters.errors import InvalidNetChange
 from masters.rules import table_rules
 from sites import QualifiedName
 from sites.errors import NoFreeValue, RowCountMismatch, ValueDoesNotFit
+from sites.sessions import revisions
 from sites.words import counted
 
 
@@ -35,7 +38,7 @@ from sites.words import counted
 class ParkReason:
     """Why a transaction was not applied, as the error queue shows it."""
 
-    #: conflict, error, dependant or quiet
+    #: conflict, error, dependant, quiet or column gone
     reason: str
     code: str
     message: str
@@ -154,6 +157,9 @@ def _applied(
             message=error.message,
             begins_elsewhere=bool(error.facts["starts"]),
         )
+    except GivesGoneColumn as error:
+        reason = _known_there(connection, COLUMN_GONE)
+        return ParkReason(reason=reason, code=error.code, message=error.message)
     except (RowCountMismatch, InvalidNetChange, NoFreeValue) as error:
         return ParkReason(reason="error", code=error.code, message=error.message)
     except (ProcedureFailed, ProcedureNotAllowed) as error:
@@ -171,6 +177,12 @@ def _applied(
         message=_summary(outcome),
         conflicts=outcome.unresolved,
     )
+
+
+def _known_there(connection: Connection, reason: str) -> str:
+    """A reason, unless the destination's schema is of before it was one."""
+    known = revisions.of_site(connection) or ""
+    return reason if known >= COLUMN_GONE_SINCE else "error"
 
 
 def _dependence(connection: Connection, sender: Sender, steps: Steps) -> Relation:

@@ -16,7 +16,7 @@ from deferred.batches.relay import of_groups
 from deferred.batches.sender import Sender
 from deferred.batches.shipment import Shipment
 from deferred.batches.unfit import complete
-from deferred.errors import DestinationQuiet, TransactionRefused
+from deferred.errors import DestinationQuiet, GivesGoneColumn, TransactionRefused
 from deferred.options import QUIET, ErrorAction
 from deferred.parked import decided_alone
 from deferred.parked.error_dependencies import DEPENDANT, HELD
@@ -50,7 +50,7 @@ def deliver(
     transaction: QueuedTransaction,
     on_error: ErrorAction = ErrorAction.QUEUE,
     on_progress: RowsDone | None = None,
-    unfit: ValueDoesNotFit | None = None,
+    unfit: ValueDoesNotFit | GivesGoneColumn | None = None,
     *,
     commits: bool = False,
 ) -> Delivered:
@@ -202,7 +202,11 @@ def _park_or_refuse(
     if aside is not steps:
         sources = provenance.set_aside(parked.sources or {}, sender.master)
         parked = replace(parked, sources=sources)
-    error_id = park(connection, parked, aside, failed.conflicts, shipment.narrower)
+    gone = shipment.gone if steps.unfit is not None else {}
+    types = {one: its.columns() for one, its in gone.items()}
+    error_id = park(
+        connection, parked, aside, failed.conflicts, shipment.narrower, types
+    )
     if steps.unfit is not None:
         complete(connection, error_id)
     if action is ErrorAction.QUIET_GROUP and failed.reason != DEPENDANT:

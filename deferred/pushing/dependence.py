@@ -132,6 +132,9 @@ def _of_same_types(queue: Queue, table: Table) -> set[str]:
     return {
         name
         for name, type_ in zip(queue.columns, queue.types, strict=True)
-        if unsized(type_ or "") == unsized((there := table.column(name)).recorded)
-        or (type_ is None and "." in there.type)
+        if name in table.names
+        and (
+            unsized(type_ or "") == unsized((there := table.column(name)).recorded)
+            or (type_ is None and "." in there.type)
+        )
     }

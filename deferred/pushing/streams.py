@@ -66,6 +66,7 @@ def apply_all(
         Whether all of them are certainly delivered; if not, the marker says how many.
     """
     alone = shipment.terms.may_hold_duplicates or shipment.may_change_values
+    alone = alone or bool(shipment.giving)
     if len(pairs) < 2 or len(groups) < 2 or alone:
         return all(
             apply_groups.apply_group(shipment, sender, group, run) for group in groups

@@ -13,13 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, or_, select
+from sqlalchemy import Connection, or_, select
 
 from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
-from deferred.queues import define, queue_function
+from deferred.queues import define, given_values, queue_function
 from deferred.queues.queue import Queue, delivery_of, list_queues
-from deferred.queues.target_columns import captured_columns
 from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
@@ -48,40 +47,15 @@ def waits(
     if since != position.START:
         wanted.append(position.since(calls.c.xid, since))
     if changing is not None:
-        defaults = _defaults(connection, queue, changing)
-        wanted.append(or_(*(_given(queue, calls, *one) for one in defaults.items())))
+        defaults = given_values.defaults(connection, queue, changing)
+        gives = (given_values.by_call(queue, calls, *one) for one in defaults.items())
+        wanted.append(or_(*gives))
     found = (
         select(calls.c.xid)
         .select_from(calls.outerjoin(delivery, delivery_of(queue, calls)))
         .where(*wanted)
     )
     return bool(connection.scalar(select(found.exists())))
-
-
-def _defaults(
-    connection: Connection, queue: Queue, names: Collection[str]
-) -> dict[str, ColumnElement[Any]]:
-    """By column, the value that an insert takes if it gives none, as text."""
-    base, called = captured_columns(connection, queue)
-    found: dict[str, ColumnElement[Any]] = {}
-    for name in names:
-        column = base.column(called[name])
-        found[name] = cast(sa.null(), Text)
-        if column.default and tables_columns.is_immutable(connection, column.default):
-            value: ColumnElement[Any] = sa.literal_column(f"({column.default})")
-            found[name] = cast(cast(value, column.sql_type), Text)
-    return found
-
-
-def _given(
-    queue: Queue, calls: sa.TableClause, name: str, default: ColumnElement[Any]
-) -> ColumnElement[bool]:
-    """Whether a call inserts a value of a column, or changes it."""
-    place = queue.columns.index(name) + 1
-    old, new = (cast(calls.c[f"{side}{place}"], Text) for side in ("o", "n"))
-    kind = func.upper(cast(calls.c.kind, Text))
-    taken = and_(kind == "I", new.is_not_distinct_from(default))
-    return and_(kind != "D", old.is_distinct_from(new), ~taken)
 
 
 def add(

@@ -9,6 +9,7 @@ its names are those of the group. So the tables that calls change are described 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -27,10 +28,9 @@ from sites.writing.same_columns import others
 def note(connection: Connection, queue: Queue, target: Table) -> None:
     """Make the calls of an updatable snapshot apply to the current columns.
 
-    Waiting calls were made for the columns of the last refresh: if columns have
-    exchanged names, or a column of the key is gone, the site has to show those until no
-    call waits and no session writes any. In place of another column that is gone, calls
-    go to the one that has its name now: their old values are compared with it.
+    Waiting calls were made for the columns of the last refresh: if others have their
+    names by now, the site has to show those until no call waits and no session writes
+    any.
 
     Parameters:
         queue: of the snapshot.
@@ -39,13 +39,9 @@ def note(connection: Connection, queue: Queue, target: Table) -> None:
     Raises:
         TargetColumnsMoved: calls wait that were made for other columns.
     """
-    kept = {
-        name: called
-        for name, called in _moved(queue, target).items()
-        if called is not None or name in queue.identity_columns
-    }
-    if kept and _waits(connection, queue):
-        raise _moved_of(queue, kept, target)
+    moved = _moved(queue, target)
+    if moved and _waits(connection, queue):
+        raise _moved_of(queue, moved, target)
     settle(connection, queue, target)
 
 
@@ -66,8 +62,46 @@ def numbers_of(columns: Sequence[str], target: Table) -> list[int]:
     return [target.column(name).number for name in columns]
 
 
+def present(queue: Queue, target: Table) -> tuple[Queue, tuple[str, ...]]:
+    """A queue with the names that its columns have in a table now.
+
+    Returns:
+        The queue, and those of its columns that the table has. A column that the table
+        has no more keeps its name, or gets another if a column that is carried has it.
+
+    Raises:
+        TargetColumnsMoved: a column of the key is gone.
+    """
+    numbers = queue.target_numbers
+    if numbers is None or queue.target_oid != target.oid:
+        return queue, queue.columns
+    called = {column.number: column.name for column in target.columns}
+    there = tuple(called[number] for number in numbers if number in called)
+    if there == queue.columns:
+        return queue, queue.columns
+    now = dict[str, str]()
+    for name, number in zip(queue.columns, numbers, strict=True):
+        if number not in called and name in queue.identity_columns:
+            raise _moved_of(queue, {name: None}, target)
+        now[name] = called.get(number) or _unlike(name, there)
+    return (
+        replace(
+            queue,
+            columns=tuple(now.values()),
+            identity_columns=tuple(now[name] for name in queue.identity_columns),
+        ),
+        there,
+    )
+
+
+def _unlike(name: str, others: Sequence[str]) -> str:
+    while name in others:
+        name += "_"
+    return name
+
+
 def refuse_moved(queue: Queue, target: Table) -> None:
-    """Refuse to send values to a column that took its name from the intended one.
+    """Refuse to send a synchronous change to a column that took its name from another.
 
     Parameters:
         target: the destination's table as it is now.
@@ -172,7 +206,7 @@ def described(
         UnknownTable, UnknownColumn: the table, or one of its columns, is gone.
     """
     table = describe(connection, target)
-    _refuse_gone(table, [name for name in columns if name not in table.names])
+    refuse_unknown(table, columns)
     return table
 
 
@@ -189,6 +223,15 @@ def captured_columns(
     numbers = dict(zip(queue.columns, queue.column_numbers, strict=True))
     _refuse_gone(table, [name for name, n in numbers.items() if n not in called])
     return table, {name: called[number] for name, number in numbers.items()}
+
+
+def refuse_unknown(table: Table, columns: Sequence[str]) -> None:
+    """Refuse names of columns that a table has not.
+
+    Raises:
+        UnknownColumn.
+    """
+    _refuse_gone(table, [name for name in columns if name not in table.names])
 
 
 def _refuse_gone(table: Table, gone: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from deferred.batches import pusher
 from deferred.errors import PushRunning
 from deferred.queues import alter_columns as queued
 from deferred.queues.queue import Queue, find_queue
+from masters.errors import UnknownColumn
 from masters.numbers.columns import Method
 from sites import faults
 from sites.capture import position
@@ -68,7 +69,8 @@ def alter_columns(
 
     Before columns are added or dropped, what waits in the queue is pushed, because it
     was made without or with them. What waits for renamed columns goes to the columns
-    that the master has for them.
+    that the master has for them. If the master has dropped a column, only changes that
+    give it a value are pushed before: they are parked there.
 
     Parameters:
         add: columns of the master table.
@@ -89,9 +91,10 @@ def alter_columns(
         UnknownSnapshot, RefreshRunning, PushRunning: not now.
         UnknownColumn, SnapshotRefused, BadCondition: as for a new snapshot.
         ColumnsRefused: the columns cannot be altered like that; the message says why.
-        CallsUseColumn: changes wait that give a dropped column a value.
         StillNeeded: views, triggers or functions of users need a column that is to be
             dropped, or its present type.
+        CallsUseColumn: changes wait that give a dropped column a value, and the master
+            table was made anew since.
         UndeliveredCalls: users add calls faster than the push delivers them.
         the errors of `deferred.push`: nothing was altered.
     """
@@ -154,7 +157,8 @@ def _altered(site: Site, plan: Plan, *, filled: bool) -> ColumnsReport:
     """Empty the queue as far as needed, and alter the snapshot."""
     pushed: list[int] = []
     push = partial(_push, site, plan, pushed)
-    push()
+    if plan.empties_queue and plan.before.loaded:
+        push()
     report = _while_nobody_pushes(site, partial(_between_pushes, plan, filled))
     for _ in range(ATTEMPTS):
         if report is None:
@@ -170,13 +174,27 @@ def _altered(site: Site, plan: Plan, *, filled: bool) -> ColumnsReport:
 
 
 def _push(site: Site, plan: Plan, pushed: list[int]) -> None:
-    """Push what was made with other columns.
+    """Push what waits.
 
     Parameters:
         pushed: is told how many transactions went.
+
+    Raises:
+        CallsUseColumn: the master table was made anew without a column, so that nothing
+            says which one changes of it were made for.
     """
-    if plan.empties_queue and plan.before.loaded:
+    try:
         pushed.append(deferred.push(site, plan.master.name).transactions)
+    except UnknownColumn as error:
+        if not plan.gone or error.facts.get("table") != str(plan.before.master):
+            raise
+        raise CallsUseColumn(
+            f"Changes of {plan.before.key} wait that give a value to "
+            f"{', '.join(sorted(plan.gone))}, which the master table, made anew, does "
+            "not have.",
+            snapshot=plan.before.key,
+            columns=sorted(plan.gone),
+        ) from error
 
 
 def _between_pushes(
@@ -270,15 +288,10 @@ def _alter(
 def _waits(connection: Connection, plan: Plan, queue: Queue, since: str) -> bool:
     """Whether calls wait that have to be pushed before.
 
-    Raises:
-        CallsUseColumn: they cannot be, because the master has dropped a column.
+    Calls that give a value to a column which the master has dropped are parked there:
+    here the value would be lost with the column. The others can wait.
     """
     changing = plan.gone & {*queue.columns}
     if changing and queued.waits(connection, queue, changing=changing, since=since):
-        raise CallsUseColumn(
-            f"Changes of {plan.before.key} wait that give a value to "
-            f"{', '.join(sorted(changing))}, which the master has dropped.",
-            snapshot=plan.before.key,
-            columns=sorted(changing),
-        )
+        return True
     return plan.empties_queue and queued.waits(connection, queue, since=since)

@@ -195,7 +195,7 @@ class ColumnsRefused(SnapshotRefused):
 
 
 class CallsUseColumn(ColumnsRefused):
-    """Changes wait that give a value to a column that is to be dropped."""
+    """Changes wait for a column that the master table, made anew, does not have."""
 
     code = "SNP-249"
     hint = (

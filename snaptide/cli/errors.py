@@ -44,6 +44,7 @@ class Reason(StrEnum):
     DEPENDANT = "dependant"
     QUIET = "quiet"
     WITHDRAWN = "withdrawn"
+    COLUMN_GONE = "column gone"
 
 
 ForReason = Annotated[
@@ -123,6 +124,14 @@ def retry(
         bool,
         typer.Option("--with-dependants", help="Also transactions that wait for them."),
     ] = False,
+    without_gone: Annotated[
+        bool,
+        typer.Option(
+            "--without-gone",
+            help="Leave out the values of columns that the master has dropped; they "
+            "are lost.",
+        ),
+    ] = False,
 ) -> None:
     """Try to apply parked transactions again; ends with 3 if some cannot be applied.
 
@@ -141,6 +150,7 @@ def retry(
         edits=edits,
         skip=skip or (),
         with_dependants=with_dependants,
+        without_gone=without_gone,
     )
     names = ["error_id", "applied", "conflicts_resolved", "reason"]
     columns = ["id", "applied", "conflicts resolved", "why not"]

@@ -99,13 +99,9 @@ def test_columns_that_move_during_a_push(
     for number in range(count):
         run(jfk, f"INSERT INTO public.t VALUES ({10 + number}, 'A', 'B')")
     moments.at(point, lambda: run(hq, *SWAP))
-    with pytest.raises(TargetColumnsMoved, match="that one is called b"):
-        deferred.push(jfk, "hq")
-    assert point in moments.reached
-    assert len(at(hq)) == 2
-    run(hq, *SWAP)
     assert deferred.push(jfk, "hq").errors == 0
-    assert at(hq)[2:] == [(10 + n, "A", "B") for n in range(count)]
+    assert point in moments.reached
+    assert at(hq)[2:] == [(10 + n, "B", "A") for n in range(count)]
 
 
 def test_other_ddl_during_a_push_only_delays_it(

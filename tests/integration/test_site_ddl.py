@@ -13,7 +13,7 @@ from masters.errors import DdlRefused
 from masters.log import site_ddl
 from sites import Directory, Site
 from sites.names import QualifiedName
-from snapshots.definitions.errors import CallsUseColumn, ColumnsRefused
+from snapshots.definitions.errors import ColumnsRefused
 from tests import airport
 from tests.airport import ORDERS, SWAP
 from tests.fix_commands import Snaptide
@@ -133,22 +133,14 @@ def test_the_default_of_a_dropped_column_is_no_value(hq: Site, jfk: Site) -> Non
     assert_equal_to_master(jfk)
 
 
-def test_a_value_without_a_place_waits_until_it_has_one(hq: Site, jfk: Site) -> None:
+def test_a_value_without_a_place_is_parked(hq: Site, jfk: Site) -> None:
     run(jfk, "UPDATE public.orders SET last = 'mine' WHERE id = 1")
     masters.execute_ddl(hq, "ALTER TABLE orders DROP last")
-    for _ in range(2):
-        [left] = snapshots.refresh(jfk, "airport").behind
-        assert (left.name, left.code) == ("orders", CallsUseColumn.code)
-        assert "a value to last" in left.why
-    assert queued(jfk) == 1
-    run(jfk, "UPDATE public.orders SET last = 'l1' WHERE id = 1")
-    assert columns(jfk) == "id,airport,first,last,qty"
-
-    run(hq, "ALTER TABLE public.orders ADD last text")
-    snapshots.refresh(jfk, "airport", push_deferred_rpc=False)
-    deferred.push(jfk)
     settle(jfk)
+    assert [one.reason for one in deferred.list_errors(hq)] == ["column gone"]
+    assert columns(jfk) == "id,airport,first,qty"
     assert queued(jfk) == 0
+    assert_equal_to_master(jfk)
 
 
 def test_another_table_of_that_name_has_other_columns(hq: Site, jfk: Site) -> None:

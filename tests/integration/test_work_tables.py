@@ -7,6 +7,7 @@ from sqlalchemy import Connection, select, text
 
 from deferred.batches import work
 from sites import Directory, names
+from sites.tables.table import describe
 from sites.writing.staged import Staged, selected
 from tests.linked_table import run
 
@@ -25,7 +26,8 @@ def session(sites: Directory) -> Iterator[Connection]:
 
 
 def _stage(connection: Connection) -> Staged:
-    return work.stage(connection, 1, names.parse("orders"), ("id", "qty"), ("id",))
+    table = describe(connection, names.parse("orders"))
+    return work.stage(connection, 1, table, ("id", "qty"), ("id",))
 
 
 def test_a_session_keeps_a_work_table_and_empties_it(session: Connection) -> None:
