@@ -12,6 +12,7 @@ from sites import Directory, Site
 from sites.sessions import identity
 from sites.sessions.site import autocommit
 from snapshots.differences import difference
+from snapshots.refreshing import idle
 from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -104,6 +105,17 @@ def test_error_of_before_goes(pair: Directory) -> None:
     refresh(jfk, "a")
     kept = "SELECT name FROM snaptide.refresh_group WHERE last_error IS NOT NULL"
     assert run(jfk, kept) == [("of_b",)]
+
+
+def test_its_statements_are_built_once(pair: Directory) -> None:
+    hq, jfk = pair["hq"], pair["jfk"]
+    built = idle._question, idle._noting
+    refresh(jfk, "a")
+    before = [one.cache_info().misses for one in built]
+    run(hq, "UPDATE public.a SET v = 'two'")
+    assert refresh(jfk, "a")["a"].updated == 1
+    assert refresh(jfk, "a")["a"].window_keys == 0
+    assert [one.cache_info().misses for one in built] == before
 
 
 def test_questions_are_planned_once(pair: Directory) -> None:
