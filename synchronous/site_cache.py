@@ -53,6 +53,8 @@ class SiteCache:
     contacts: dict[str, Contact] = field(default_factory=dict)
     _who: Identity | None = None
     _queues: dict[int, Queue] = field(default_factory=dict)
+    #: by queue, what it was seen to carry
+    _carried: dict[int, str] = field(default_factory=dict)
     _statements: dict[tuple[int, str], _Known] = field(default_factory=dict)
     _last: dict[tuple[int, ...], LastStatement] = field(default_factory=dict)
 
@@ -82,18 +84,20 @@ class SiteCache:
         )
 
     def queue(
-        self, connection: Connection, number: int, columns: Sequence[str] | None = None
+        self, connection: Connection, number: int, carried: str | None = None
     ) -> Queue:
         """A queue by its number.
 
         Parameters:
-            columns: those that it carries now, if the caller knows: what was learnt of
-                a queue with others is forgotten.
+            carried: the columns that it carries now, with their numbers and types, if
+                the caller knows: what was learnt of it with others is forgotten.
         """
-        known = self._queues.get(number)
-        if known is None or columns not in (None, [*known.columns]):
+        seen = self._carried.get(number)
+        if number not in self._queues or carried not in (None, seen):
             self._queues = {one.id: one for one in list_queues(connection)}
             self._statements, self._last = {}, {}
+        if carried is not None:
+            self._carried[number] = carried
         return self._queues[number]
 
     @property

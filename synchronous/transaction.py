@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import psycopg
+from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 from sqlalchemy import Connection
@@ -34,22 +35,41 @@ from synchronous.savepoints import Savepoints
 from synchronous.site_cache import SiteCache
 from synchronous.template import Bound
 
-_CAPTURED = """
-SELECT *, current_setting('transaction_isolation'), current_setting('lock_timeout'),
+#: The columns of a queue, with their numbers and types in the base table.
+_CARRIED = sql.SQL("""
+(q.columns, q.column_numbers, (
+ SELECT string_agg(concat_ws(' ', a.atttypid, a.atttypmod), ',' ORDER BY a.attnum)
+ FROM pg_catalog.pg_namespace n
+ JOIN pg_catalog.pg_class b ON b.relnamespace = n.oid AND b.relname = q.base_table
+ JOIN pg_catalog.pg_attribute a ON a.attrelid = b.oid
+ WHERE n.nspname = q.base_schema AND a.attnum = ANY (q.column_numbers)
+))::text
+""")
+_CAPTURED = (
+    sql.SQL("""
+SELECT c.*, {},
+ current_setting('transaction_isolation'), current_setting('lock_timeout'),
  current_setting('statement_timeout'),
  current_setting('idle_in_transaction_session_timeout')
-FROM snaptide.captured_calls($1, 2)
-"""
+FROM snaptide.captured_calls($1, 2) c JOIN snaptide.queue q ON q.id = c.queue_id
+""")
+    .format(_CARRIED)
+    .as_string(None)
+)
 _ORDER_LATER = """
 SET CONSTRAINTS snaptide.snaptide_order_first, snaptide.snaptide_order_last DEFERRED
 """
 _FORGET = "DELETE FROM snaptide.deferred_transaction WHERE xid = %s::xid8"
-_CAPTURED_ALL = """
+_CAPTURED_ALL = (
+    sql.SQL("""
 SELECT c.queue_id, max(c.call_no), min(c.xid::text), bool_and(c.synchronous), count(*),
- q.target_oid, q.target_numbers, q.columns
+ q.target_oid, q.target_numbers, {}
 FROM snaptide.captured_calls(%s, NULL) c JOIN snaptide.queue q ON q.id = c.queue_id
-GROUP BY c.queue_id, q.target_oid, q.target_numbers, q.columns
-"""
+GROUP BY c.queue_id, q.id
+""")
+    .format(_CARRIED)
+    .as_string(None)
+)
 
 
 class Transaction:
@@ -187,8 +207,8 @@ class Transaction:
         if not rows:
             return
         if self._terms is None:
-            self._agree(rows[0][7:])
-        if len(rows) > 1 or not self._apply_one(*rows[0][:7]):
+            self._agree(rows[0][8:])
+        if len(rows) > 1 or not self._apply_one(*rows[0][:8]):
             self._apply_all()
         faults.point("synchronous.after_apply")
 
@@ -229,11 +249,12 @@ class Transaction:
         new: Sequence[str | None],
         synchronous: bool,
         xid: str,
+        carried: str,
     ) -> bool:
         """Apply the only call by one statement; False if that is not possible."""
-        queue = self.site_cache.queue(self.connection, queue_id)
+        queue = self.site_cache.queue(self.connection, queue_id, carried)
         self._note(queue, xid)
-        if len(old) != len(queue.columns):  # the snapshot's columns were altered
+        if len(old) != len(queue.columns):  # an older moment shows the former columns
             return False
         participant = self._participant(queue)
         statement = self.site_cache.statement(

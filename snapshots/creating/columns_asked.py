@@ -77,7 +77,7 @@ def asked(
     now = made.of(one.columns)
     if repeated := [name for name in now if now.count(name) > 1]:
         raise refused(one, f"it would have two columns {repeated[0]}")
-    if now == one.columns and columns is None and not widen:
+    if now == one.columns and columns is None and not (widen or add):
         raise refused(one, "it has these columns already")
     return made
 

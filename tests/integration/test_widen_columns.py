@@ -327,11 +327,8 @@ def test_what_breaks_off_leaves_the_old_or_the_new_types(
     assert run(hq, "SELECT qty FROM public.parts WHERE id = 1") == [(5000000000,)]
 
 
-def test_a_coordinator_sees_types_that_came_meanwhile(
-    hq: Site, jfk: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_coordinator_sees_types_that_came_meanwhile(hq: Site, jfk: Site) -> None:
     """What it has learnt of the queue is from before; statements are kept a while."""
-    monkeypatch.setattr("synchronous.site_cache.FRESH", 0.0)
 
     def change(number: int, qty: int) -> None:
         with synchronous.begin(jfk) as connection:
