@@ -77,6 +77,7 @@ def _push_patiently(
 
     def begin_again() -> None:
         nonlocal at
+        run.not_met()
         ends.origin.rollback()
         ends.target.rollback()
         at = None
@@ -115,7 +116,7 @@ def _push_batch(
     if at is None:
         at = _marker(target, sender)
     queues = cache(partial(queue.list_queues, origin, sender.master))
-    found = _next_batch(ends, sender, at, queues)
+    found = _next_batch(ends, sender, at, queues, run)
     if found is None:
         return None
     batch, listed = found
@@ -144,6 +145,7 @@ def _push_batch(
     origin.commit()
     faults.point("push.after_plan")
     to_its_end = _apply(ends, shipment, sender, groups, at, run)
+    run.met()
     faults.point("push.before_mark")
     if to_its_end:
         return replace(
@@ -231,6 +233,7 @@ def _next_batch(
     sender: Sender,
     at: marker.Marker,
     queues: Callable[[], Sequence[Queue]],
+    run: Run,
 ) -> tuple[Batch, ledger.Listing] | None:
     origin = ends.origin
     origin.execution_options(isolation_level="REPEATABLE READ")
@@ -249,6 +252,8 @@ def _next_batch(
                 traceparent=pushing,
             )
             faults.point("push.before_cut_commit")
+            if found is not None:
+                run.promise(sum(found[1].calls))
             origin.commit()
             if found is not None:
                 cutting.note(**_numbers(found[0]))
