@@ -77,7 +77,7 @@ class Compared:
             .where(source.c.unit == self.unit, self.wrong)
         )
 
-    def as_text(self, call_nos: Sequence[int]) -> sa.Subquery:
+    def as_text(self, call_nos: Sequence[int]) -> sa.CTE:
         """Some of the rows with their three images, each as JSON with a text by column.
 
         A missing image is NULL: the old one of an insert, the new one of a delete,
@@ -104,8 +104,8 @@ class Compared:
             )
             .select_from(self.joined)
             .where(chosen(staged, self.unit, call_nos), self.wrong)
-            .offset(0)  # an image is made once, not each time that it is named
-            .subquery("images")
+            .cte("images")
+            .prefix_with("MATERIALIZED", dialect="postgresql")
         )
 
 

@@ -126,7 +126,7 @@ class ReferenceRecord:
         insert = sa.insert(resolution_record).from_select(list(values), wanted)
         return self.connection.execute(insert).rowcount
 
-    def _images(self, call_nos: Sequence[int]) -> sa.Subquery:
+    def _images(self, call_nos: Sequence[int]) -> sa.CTE:
         target = self.staged.table.sql()
         joined = self.staged.source.outerjoin(target, self.staged.same_row(target))
         compared = Compared(
