@@ -68,7 +68,8 @@ class Printed:
         return (
             self.tokens[at + 1 : at + 2] == ["."]
             and _NAME.match(self.tokens[at]) is not None
-            and self.tokens[at - 1] != "."
+            # Behind a colon stands a type with its schema.
+            and self.tokens[at - 1] not in (".", ":")
         )
 
 

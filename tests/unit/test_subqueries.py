@@ -159,3 +159,11 @@ def test_other_forms_are_refused(condition, message):
 def test_an_aggregate_that_exists_selects_is_refused():
     with pytest.raises(Unreadable, match="without expressions"):
         subqueries.one_line("(EXISTS ( SELECT count(*) FROM public.c))")
+
+
+def test_the_schema_of_a_type_is_no_table():
+    (found,) = read(
+        "(EXISTS ( SELECT FROM public.customer c WHERE ((c.id = rental.customer_id)"
+        " AND (c.mood = 'on'::c.mood_of_all))))"
+    ).subqueries
+    assert found.uses == {"id", "mood"}
