@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         BadRulebook as BadRulebook,
         CannotLease as CannotLease,
         CannotLogTable as CannotLogTable,
+        CannotPartition as CannotPartition,
         DdlRefused as DdlRefused,
         InvalidNetChange as InvalidNetChange,
         InvalidParameter as InvalidParameter,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     )
     from masters.log.snapshot_log import (
         SnapshotLog as SnapshotLog,
+        alter_snapshot_log as alter_snapshot_log,
         create_snapshot_log as create_snapshot_log,
         drop_snapshot_log as drop_snapshot_log,
         list_snapshot_logs as list_snapshot_logs,

@@ -156,6 +156,16 @@ class DdlRefused(SnaptideError):
     hint = "Correct the statements, and run them again; the tables are as they were."
 
 
+class CannotPartition(SnaptideError):
+    """A column cannot be a partition column of a snapshot log."""
+
+    code = "SNP-108"
+    hint = (
+        "Choose up to three columns that conditions compare with constants, of types "
+        "that have a hash. Without them, each refresh reads all changed keys."
+    )
+
+
 # Apply: SNP-11x.
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from sqlalchemy import ARRAY, ColumnElement, Connection, Row, Text, func, select
 
 from masters.catalog import snapshot_log
 from masters.errors import NoSnapshotLog
-from masters.log import log_function
+from masters.log import log_function, partition
 from sites import QualifiedName
 from sites.capture import position, triggers
 from sites.catalog import SCHEMA
@@ -51,11 +51,14 @@ def names(found: Sequence[Mapping[str, str]] | None) -> dict[QualifiedName, str]
     }
 
 
-def rows_of(log_table: str, keys: Sequence[NativeType] = ()) -> sa.TableClause:
+def rows_of(
+    log_table: str, keys: Sequence[NativeType] = (), hashes: Iterable[str] = ()
+) -> sa.TableClause:
     """A snapshot log, for use in statements.
 
     Parameters:
         keys: the types in which its keys (k1, k2, ...) are looked up.
+        hashes: what its partition columns are called there, as far as they are used.
     """
     named = zip(numbered("k", keys), keys, strict=True)
     return sa.table(
@@ -63,6 +66,7 @@ def rows_of(log_table: str, keys: Sequence[NativeType] = ()) -> sa.TableClause:
         sa.column("kind", sa.Text),
         sa.column("xid", Xid8()),
         *(sa.column(name, kind) for name, kind in named),
+        *(sa.column(name, sa.BigInteger) for name in hashes),
         schema=SCHEMA,
     )
 
@@ -84,9 +88,10 @@ def logs_since(
 ) -> dict[QualifiedName, Row[Any]]:
     """The catalog rows of the snapshot logs that these tables have.
 
-    Each has two columns more: `whole`, whether the table and all its parts have the
+    Each has three columns more: `whole`, whether the table and all its parts have the
     triggers, and these are on; and `reaches`, whether the log was there, and not purged
     yet, at a position. If both, it holds every change that the position has not seen.
+    The third, `partition_columns`, names the columns whose values it records.
     """
     rows = connection.execute(_SINCE, {**asked(tables), "its_position": since})
     return {QualifiedName(row.table_schema, row.table_name): row for row in rows}
@@ -144,5 +149,6 @@ _SINCE = planned_once(
         snapshot_log,
         _whole().label("whole"),
         _reaches(sa.bindparam("its_position", type_=Text)).label("reaches"),
+        partition.of_row(_log.log_table).label("partition_columns"),
     ).where(_ASKED)
 )

@@ -21,7 +21,7 @@ from masters.catalog import (
     site_ddl as ddl_catalog,
 )
 from masters.errors import DdlRefused
-from masters.log import site_ddl
+from masters.log import partition, site_ddl
 from sites import QualifiedName, Site, faults
 from sites.sessions import identity
 from sites.tables import locks, lossy
@@ -252,13 +252,22 @@ def _refuse_others(
 
 def _refuse_key(connection: Connection, table: QualifiedName, names: set[str]) -> None:
     at = snapshot_log.c
-    key = connection.scalar(
-        select(at.identity_columns).where(
-            at.table_schema == table.schema, at.table_name == table.name
-        )
-    )
-    if its := names & {*(key or ())}:
+    key = connection.execute(
+        select(
+            at.identity_columns,
+            partition.of_row(at.log_table).label("partition_columns"),
+        ).where(at.table_schema == table.schema, at.table_name == table.name)
+    ).one_or_none()
+    if key is None:
+        return
+    if its := names & {*key.identity_columns}:
         what = f"column {', '.join(sorted(its))} identifies its rows"
+        raise _refused(connection, table, what)
+    if its := names & {*key.partition_columns}:
+        what = (
+            f"{', '.join(sorted(its))} is a partition column of its log; take it from "
+            f"there first (snaptide log alter SITE {table} --partition-columns)"
+        )
         raise _refused(connection, table, what)
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
 from sqlalchemy import Connection
 
+from masters.log import partition
 from masters.log.ring import SLOT_SHIFT, SLOTS
 from masters.log.sql import load
 from sites.capture import triggers
 from sites.capture.triggers import same_key
 from sites.catalog import SCHEMA
-from sites.names import comma, identifiers, numbered
+from sites.names import comma, identifier, identifiers, numbered
 from sites.tables.table import Table
 from sites.transfer.transport import raw
 
@@ -25,7 +27,7 @@ PREFIX = "mlog$_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCapture:
-    """What a snapshot log records of a master table: keys."""
+    """What a snapshot log records of a master table: keys, and some values."""
 
     table: Table
     #: name of the log table in the schema snaptide, and of its trigger function
@@ -34,6 +36,8 @@ class LogCapture:
     identity: tuple[str, ...]
     #: for each of them, the types (without length) whose values the log can hold
     fitting: tuple[tuple[str, ...], ...]
+    #: its partition columns (`masters.log.partition`)
+    partition: tuple[str, ...] = ()
 
 
 def install(connection: Connection, capture: LogCapture) -> None:
@@ -46,35 +50,163 @@ def install(connection: Connection, capture: LogCapture) -> None:
 
 def replace(connection: Connection, capture: LogCapture) -> None:
     """Create or replace the trigger function of a log, without a table lock."""
+    parts = _parts(capture)
+    driver = raw(connection)
+    if capture.partition:
+        driver.execute(_knowing(capture, parts["function"]))
+    driver.execute(
+        sql.SQL(load("log_function")).format(**parts, **_values(capture, parts))
+    )
+
+
+def remove(connection: Connection, log: str) -> None:
+    """Drop the trigger function of a log, its triggers, and the functions it calls."""
+    triggers.remove(connection, log)
+    drop = sql.SQL("DROP FUNCTION IF EXISTS {}(regclass, text[])")
+    raw(connection).execute(drop.format(sql.Identifier(SCHEMA, log)))
+
+
+def knows(table: Table, log: str, columns: Sequence[str]) -> sql.Composed:
+    """Whether a table has the partition columns of its log as they were declared."""
+    # By a function that is not IMMUTABLE: no plan is to keep the answer of a moment.
+    return sql.SQL("{}(to_regclass({}), {}::text[])").format(
+        sql.Identifier(SCHEMA, log),
+        sql.Literal(identifier(table.qualified).as_string()),
+        sql.Literal(list(columns)),
+    )
+
+
+def known(connection: Connection, table: Table, log: str) -> tuple[str, ...]:
+    """The partition columns of a log; none if the table does not have them any more."""
+    columns = partition.of_log(connection, log)
+    if not columns:
+        return ()
+    query = sql.SQL("SELECT {}").format(knows(table, log, columns))
+    row = raw(connection).execute(query).fetchone()
+    return columns if row and row[0] else ()
+
+
+def _parts(capture: LogCapture) -> dict[str, sql.Composable]:
+    """What both forms of the function are made of."""
     keys = identifiers(capture.identity)
     fitting = [
         sql.SQL("({}, {})").format(sql.Literal(name), sql.Literal(kind))
         for name, kinds in zip(capture.identity, capture.fitting, strict=True)
         for kind in kinds
     ]
-    body = sql.SQL(load("log_function")).format(
-        function=sql.Identifier(SCHEMA, capture.log),
-        log=sql.Identifier(SCHEMA, capture.log),
-        table=sql.Literal(str(capture.table.oid)),
-        slots=sql.Literal(SLOTS),
-        slot_shift=sql.Literal(SLOT_SHIFT),
-        log_keys=comma(identifiers(numbered("k", capture.identity))),
-        keys=comma(sql.SQL("r.{}").format(key) for key in keys),
-        key=keys[0],
-        key_count=sql.Literal(len(keys)),
-        key_names=sql.Literal(list(capture.identity)),
-        key_types=comma(fitting),
-        either_keys=comma(_either(key) for key in keys),
-        row_old_keys=comma(sql.SQL("OLD.{}").format(key) for key in keys),
-        row_new_keys=comma(sql.SQL("NEW.{}").format(key) for key in keys),
-        same_key=same_key(
+    return {
+        "function": sql.Identifier(SCHEMA, capture.log),
+        "log": sql.Identifier(SCHEMA, capture.log),
+        "table": sql.Literal(str(capture.table.oid)),
+        "slots": sql.Literal(SLOTS),
+        "slot_shift": sql.Literal(SLOT_SHIFT),
+        "log_keys": comma(identifiers(numbered("k", capture.identity))),
+        "keys": comma(sql.SQL("r.{}").format(key) for key in keys),
+        "key": keys[0],
+        "key_count": sql.Literal(len(keys)),
+        "key_names": sql.Literal(list(capture.identity)),
+        "key_types": comma(fitting),
+        "either_keys": comma(_either(key) for key in keys),
+        "row_old_keys": comma(sql.SQL("OLD.{}").format(key) for key in keys),
+        "row_new_keys": comma(sql.SQL("NEW.{}").format(key) for key in keys),
+        "same_key": same_key(
             capture.table,
             capture.identity,
             {name: sql.Identifier(name) for name in capture.identity},
         ),
-    )
-    raw(connection).execute(body)
+    }
 
 
 def _either(key: sql.Identifier) -> sql.Composed:
     return sql.SQL("COALESCE(n.{0}, o.{0})").format(key)
+
+
+def _values(
+    capture: LogCapture, parts: Mapping[str, sql.Composable]
+) -> dict[str, sql.Composable]:
+    """What the function has besides if there are partition columns."""
+    if not capture.partition:
+        return dict.fromkeys(("known", "known_here", "known_there", "with_values"), _NO)
+    names, asked = _named(capture), sql.SQL("{function}({logged}, {names})")
+    known = sql.SQL("\n        snaptide$known := {};")
+    here = sql.SQL("{}::regclass").format(parts["table"])
+    there = sql.SQL("TG_RELID")
+    return {
+        "known": sql.SQL("\n    snaptide$known boolean;"),
+        "known_here": known.format(
+            asked.format(function=parts["function"], logged=here, names=names)
+        ),
+        "known_there": known.format(
+            asked.format(function=parts["function"], logged=there, names=names)
+        ),
+        "with_values": sql.SQL(load("partition_values").rstrip("\n")).format(
+            **parts, **_hashes(capture)
+        ),
+    }
+
+
+def _hashes(capture: LogCapture) -> dict[str, sql.Composable]:
+    """The values of partition columns, of the rows that a statement or trigger has."""
+    key = sql.Identifier(capture.identity[0])
+    new = identifiers(numbered("n", capture.partition))
+    old = identifiers(numbered("o", capture.partition))
+    moved = sql.SQL("ROW({}) <> ROW({})").format(
+        *(comma(sql.SQL("c.{}").format(one) for one in side) for side in (new, old))
+    )
+    each = "unnest(CASE WHEN {} THEN ARRAY[c.{new}, c.{old}] ELSE ARRAY[c.{new}] END)"
+    images = [
+        sql.SQL(each).format(moved, new=n, old=o) for n, o in zip(new, old, strict=True)
+    ]
+    # A row that came or went has one image, which stands for the other one, too.
+    either = "CASE WHEN {0}.{2} IS NULL THEN {1}.{3} ELSE {0}.{3} END"
+
+    def of(pattern: str, *given: sql.Composable) -> sql.Composed:
+        return comma(
+            partition.hashed(sql.SQL(pattern).format(*given, column))
+            for column in identifiers(capture.partition)
+        )
+
+    n, o = sql.SQL("n"), sql.SQL("o")
+    return {
+        "log_values": comma(identifiers(partition.places(capture.partition))),
+        "row_old_values": of("OLD.{}"),
+        "row_new_values": of("NEW.{}"),
+        "values": of("r.{}"),
+        "new_values": of(either, n, o, key),
+        "old_values": of(either, o, n, key),
+        "new_names": comma(new),
+        "old_names": comma(old),
+        "paired_keys": comma(
+            sql.SQL("c.{}").format(one)
+            for one in identifiers(numbered("k", capture.identity))
+        ),
+        "paired_values": comma(images),
+    }
+
+
+def _knowing(capture: LogCapture, function: sql.Composable) -> sql.Composed:
+    """The function that says whether a table still has the partition columns."""
+    columns = [capture.table.column(name) for name in capture.partition]
+    kinds = [
+        sql.SQL("({}, {}, {}::oid)").format(
+            *map(sql.Literal, (column.name, column.plain, column.state.split(" ")[2]))
+        )
+        for column in columns
+    ]
+    numbers = [
+        sql.SQL("({}, {})").format(sql.Literal(column.name), sql.Literal(column.number))
+        for column in columns
+    ]
+    return sql.SQL(load("partition_columns")).format(
+        function=function,
+        table=sql.Literal(str(capture.table.oid)),
+        kinds=comma(kinds),
+        numbers=comma(numbers),
+    )
+
+
+def _named(capture: LogCapture) -> sql.Composed:
+    return sql.SQL("{}::text[]").format(sql.Literal(list(capture.partition)))
+
+
+_NO = sql.SQL("")

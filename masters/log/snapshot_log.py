@@ -28,16 +28,15 @@ from masters.errors import (
     SnapshotLogExists,
     SnapshotLogInUse,
 )
-from masters.log import arming, log_function, registration, ring
+from masters.log import arming, log_function, partition, registration, ring
 from masters.log.catalog import find_log, get_log
 from masters.log.unloggable import why_unloggable
 from sites import QualifiedName, Site, faults, names
-from sites.capture import triggers
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.sessions import identity
 from sites.tables import locks, roles
-from sites.tables.table import Table, describe
+from sites.tables.table import Table, describe, find_table
 from sites.tables.users_triggers import firing_names
 from sites.transfer.transport import raw
 
@@ -62,10 +61,16 @@ class SnapshotLog:
     triggers: tuple[str, ...] = ()
     #: new partitions and children get the triggers of the log at once
     arms_parts: bool = False
+    #: columns whose values are recorded, so that sites read only changes of theirs
+    partition_columns: tuple[str, ...] = ()
 
 
 def create_snapshot_log(
-    site: Site, table: str, *, with_rowid: bool = False
+    site: Site,
+    table: str,
+    *,
+    with_rowid: bool = False,
+    partition_columns: Sequence[str] = (),
 ) -> SnapshotLog:
     """Record the changes of a master table from now on (Oracle: CREATE SNAPSHOT LOG).
 
@@ -78,18 +83,72 @@ def create_snapshot_log(
         with_rowid: identify rows by a generated column `snaptide_rowid`, which
             is added to the table (rewriting it) and survives a change of key;
             required for tables without a primary key.
+        partition_columns: up to three columns whose values are recorded, as
+            `alter_snapshot_log` says (Oracle: filter columns).
 
     Raises:
         UnknownTable, SnapshotLogExists, NoPrimaryKey, CannotLogTable.
+        UnknownColumn, CannotPartition: one of the partition columns cannot be used.
     """
     name = names.parse(table)
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
             identity.confirm(connection, site.name)
-            _create(connection, name, with_rowid=with_rowid)
+            _create(
+                connection,
+                name,
+                with_rowid=with_rowid,
+                partition_columns=partition_columns,
+            )
             faults.point("log_create.before_commit")
     faults.point("log_create.after_commit")
+    return show_snapshot_log(site, table)
+
+
+def alter_snapshot_log(
+    site: Site, table: str, *, partition_columns: Sequence[str]
+) -> SnapshotLog:
+    """Record the values of other columns of a master table from now on.
+
+    A snapshot whose condition compares such a column with constants, as in `origin =
+    'JFK'` or `origin IN ('JFK', 'LGA')`, reads from the log only the keys of rows that
+    have such a value, or had one (SQL Server: precomputed partitions). What the log
+    holds already is read by all snapshots once more.
+
+    Waits for open writers of the table, and keeps others out while the indexes over the
+    log are built.
+
+    Parameters:
+        site: the master.
+        table: `name` or `schema.name`.
+        partition_columns: up to three columns, which take the place of those before;
+            none for a log of keys alone.
+
+    Raises:
+        NoSnapshotLog, UnknownTable: the table has no log, or is gone.
+        CannotLogTable: it no longer has the key that the log was made for.
+        UnknownColumn, CannotPartition: one of the columns cannot be used.
+    """
+    name = names.parse(table)
+    for attempt in locks.patiently():
+        with attempt, site.transaction() as connection:
+            locks.briefly(connection)
+            identity.confirm(connection, site.name)
+            log = get_log(connection, name)
+            # Nobody is to go on with a function that knows other columns.
+            locks.against_writers(connection, name)
+            columns = tuple(partition_columns)
+            described = describe(connection, name)
+            partition.declare(connection, log.log_table, described, columns)
+            capture = _still_fitting(connection, log, described, columns)
+            if capture is None:
+                raise CannotLogTable(
+                    f"{name} no longer has the key that its log was made for: drop the "
+                    "log and create it again.",
+                    table=str(name),
+                )
+            log_function.replace(connection, capture)
     return show_snapshot_log(site, table)
 
 
@@ -114,7 +173,7 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
                     f"Snapshots use the snapshot log of {table}: {', '.join(users)}.",
                     snapshots=users,
                 )
-            triggers.remove(connection, log.log_table)
+            log_function.remove(connection, log.log_table)
             ring.drop(connection, log.log_table)
             connection.execute(delete(snapshot_log).where(snapshot_log.c.id == log.id))
             if connection.scalar(select(~exists().select_from(snapshot_log))):
@@ -145,7 +204,13 @@ def show_snapshot_log(site: Site, table: str) -> SnapshotLog:
         return _describe(connection, log, arms_parts=arms)
 
 
-def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) -> None:
+def _create(
+    connection: Connection,
+    name: QualifiedName,
+    *,
+    with_rowid: bool,
+    partition_columns: Sequence[str],
+) -> None:
     if find_log(connection, name) is not None:
         raise SnapshotLogExists(
             f"Table {name} already has a snapshot log.", table=str(name)
@@ -161,7 +226,9 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
     _refuse_unpairable(table, keys)
     log = names.derived(log_function.PREFIX, name)
     ring.create(connection, log, table, keys)
-    log_function.install(connection, _capture(table, log, keys))
+    partition.declare(connection, log, table, partition_columns)
+    capture = _capture(table, log, keys, tuple(partition_columns))
+    log_function.install(connection, capture)
     arming.install(connection)
     roles.open_to(connection, name, roles.MASTER)
     connection.execute(
@@ -186,30 +253,42 @@ def replace_functions(connection: Connection) -> None:
     if logs:
         arming.install(connection)
     for log in logs:
-        with suppress(UnknownTable, KeyError):
+        with suppress(UnknownTable):
             table = describe(
                 connection, QualifiedName(log.table_schema, log.table_name)
             )
-            recorded = describe(connection, QualifiedName(SCHEMA, log.log_table))
-            capture = _capture(table, log.log_table, tuple(log.identity_columns))
-            pairs = zip(
-                capture.identity,
-                names.numbered("k", capture.identity),
-                strict=True,
-            )
-            if all(
-                ring.holds(recorded.column(place), table.column(name))
-                for name, place in pairs
-            ):
+            # If they are others now, values stay unknown until they are declared again.
+            known = log_function.known(connection, table, log.log_table)
+            capture = _still_fitting(connection, log, table, known)
+            if capture is not None:
                 log_function.replace(connection, capture)
 
 
-def _capture(table: Table, log: str, keys: tuple[str, ...]) -> log_function.LogCapture:
+def _still_fitting(
+    connection: Connection, log: Row[Any], table: Table, partition: tuple[str, ...]
+) -> log_function.LogCapture | None:
+    """What a log records; None if the table has not the key that it was made for."""
+    keys = tuple(log.identity_columns)
+    recorded = find_table(connection, QualifiedName(SCHEMA, log.log_table))
+    if recorded is None or not {*keys} <= {*table.names}:
+        return None
+    pairs = zip(keys, names.numbered("k", keys), strict=True)
+    if not all(
+        ring.holds(recorded.column(place), table.column(name)) for name, place in pairs
+    ):
+        return None
+    return _capture(table, log.log_table, keys, partition)
+
+
+def _capture(
+    table: Table, log: str, keys: tuple[str, ...], partition: tuple[str, ...]
+) -> log_function.LogCapture:
     return log_function.LogCapture(
         table=table,
         log=log,
         identity=keys,
         fitting=tuple(ring.fitting(table.column(name)) for name in keys),
+        partition=partition,
     )
 
 
@@ -270,6 +349,7 @@ def _describe(
         snapshots=tuple(_users(connection, table)),
         triggers=firing_names(connection, table),
         arms_parts=arms_parts,
+        partition_columns=partition.of_log(connection, row.log_table),
     )
 
 

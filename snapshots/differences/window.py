@@ -9,7 +9,7 @@ pending, whatever happens to it meanwhile (docs/explanation/held-back.md).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -41,6 +41,7 @@ from snapshots.definitions import (
 from snapshots.definitions.parents import Parent
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot, carried, key_types
+from snapshots.differences import own_keys
 from snapshots.errors import (
     ColumnGone,
     NoSnapshotLog,
@@ -85,6 +86,8 @@ class Member:
     moved: tuple[tuple[Subquery, Keys], ...] = ()
     #: the schema version of the master table's replication group; None without one
     schema_version: SchemaVersion | None = None
+    #: values of partition columns that all of its rows have (`own_keys`)
+    own: own_keys.Values = field(default_factory=dict)
     #: a further condition on the rows that are looked at, at either side
     #: (`snapshots.check`); it has the master table's name for them
     only: str | None = None
@@ -134,7 +137,7 @@ class Member:
         """The master's snapshot log, for use in statements."""
         assert self.log_table is not None
         kinds = key_types(self.master, self.snapshot.identity_columns)
-        return catalog.rows_of(self.log_table, kinds)
+        return catalog.rows_of(self.log_table, kinds, self.own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +221,8 @@ def changed_keys(
 ) -> Select[Any]:
     """Keys (k1, k2, ...) of rows that may have changed, entered or left since then.
 
-    Among them are all rows of a table that was attached since: no log names these.
+    Among them are all rows of a table that was attached since: no log names these. They
+    are those of the snapshot's own values of partition columns, if the log records any.
 
     Parameters:
         present_apart: leave out rows that can only have left, because they lack what
@@ -227,7 +231,11 @@ def changed_keys(
     """
     log, snapshot = member.log(), member.snapshot
     keys = [log.c[name] for name in snapshot.key_names]
-    logged = select(*keys).where(position.since(log.c.xid, since), log.c.kind != "T")
+    logged = select(*keys).where(
+        position.since(log.c.xid, since),
+        log.c.kind != "T",
+        *own_keys.restricting(log, member.own, since),
+    )
     further = [
         *map(partial(_keys_in, member), member.joined),
         *(
@@ -323,9 +331,11 @@ def _member(
         parts=parts,
         schema_version=version,
     )
-    if member.method == FAST and _is_rewritten(member):
+    if member.method != FAST:
+        return member
+    if _is_rewritten(member):
         return replace(member, method=COMPLETE)
-    return member
+    return replace(member, own=own_keys.values(master, snapshot, table, log))
 
 
 def _is_rewritten(member: Member) -> bool:
@@ -390,6 +400,8 @@ def _method(
 
 def _truncated(master: Connection, log_table: str, since: str) -> bool:
     """Whether the master table was truncated: no log could hold all its keys."""
-    log = catalog.rows_of(log_table)
-    mark = select(log.c.kind).where(position.since(log.c.xid, since), log.c.kind == "T")
+    log = catalog.rows_of(log_table, [NativeType("text")])
+    # Such a mark has no key: the index over the keys of deletes finds it at once.
+    of_all = log.c.k1.is_(None), log.c.kind == sa.literal_column("'T'")
+    mark = select(log.c.kind).where(position.since(log.c.xid, since), *of_all)
     return bool(master.scalar(select(mark.exists())))

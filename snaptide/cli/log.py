@@ -15,6 +15,7 @@ from masters.catalog import registered_snapshot
 from masters.log import arming, registration
 from sites import Site
 from sites.sessions import identity
+from snaptide.cli import snapshot_columns
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import facts, show, show_facts, table
@@ -27,6 +28,15 @@ app = Verbs()
 _TABLE = typer.Argument(metavar="TABLE", help="table or schema.table")
 TableName = Annotated[str, _TABLE]
 MaybeTable = Annotated[str | None, _TABLE]
+PartitionColumns = Annotated[
+    str,
+    typer.Option(
+        "--partition-columns",
+        metavar="COLUMN,...",
+        help="Up to three columns whose values are recorded, so that snapshots whose "
+        "conditions compare them with constants read only changes of theirs.",
+    ),
+]
 
 
 @app.command()
@@ -48,19 +58,30 @@ def create(
             "tables without a primary key, or whose keys change.",
         ),
     ] = False,
+    partition_columns: PartitionColumns = "",
 ) -> None:
     """Record the changes of a master table, or of all tables, from now on.
 
     With --all it ends with 3 if a table cannot have a log; it names each and says why.
 
     Example: snaptide log create hq flights
+
+    Example: snaptide log create hq flights --partition-columns origin
     """
-    if (name is None) != all_tables or (all_tables and with_rowid):
-        raise BadArgument("Give a TABLE, or --all without --with-rowid.")
+    of_one = with_rowid or partition_columns
+    if (name is None) != all_tables or (all_tables and of_one):
+        raise BadArgument(
+            "Give a TABLE, or --all without --with-rowid and --partition-columns."
+        )
     if name is None:
         _create_all(program, site, schema)
         return
-    made = masters.create_snapshot_log(site, name, with_rowid=with_rowid)
+    made = masters.create_snapshot_log(
+        site,
+        name,
+        with_rowid=with_rowid,
+        partition_columns=snapshot_columns.split(partition_columns or None) or (),
+    )
     show(program, made, lambda: with_triggers(facts(made), made.triggers))
 
 
@@ -77,6 +98,30 @@ def _create_all(program: Program, site: Site, schema: str) -> None:
     end_if(attention=any(one.refused for one in made))
 
 
+@app.command()
+def alter(
+    program: Program,
+    site: SiteArgument,
+    table: TableName,
+    partition_columns: PartitionColumns,
+) -> None:
+    """Record the values of other columns; of none, if the list is empty.
+
+    Each snapshot reads once more all that the log holds already. Writers of the table
+    wait while the log gets its indexes.
+
+    Example: snaptide log alter hq flights --partition-columns origin,carrier
+
+    Example: snaptide log alter hq flights --partition-columns ""
+    """
+    made = masters.alter_snapshot_log(
+        site,
+        table,
+        partition_columns=snapshot_columns.split(partition_columns or None) or (),
+    )
+    show(program, made, lambda: facts(made))
+
+
 @app.command("list")
 def list_(program: Program, site: SiteArgument) -> None:
     """List the snapshot logs of a master, and the snapshots that need them.
@@ -85,10 +130,18 @@ def list_(program: Program, site: SiteArgument) -> None:
     """
     logs = masters.list_snapshot_logs(site)
     rows = [
-        (log.table, log.identity_columns, log.rows, log.snapshots, log.created_at)
+        (
+            log.table,
+            log.identity_columns,
+            log.partition_columns,
+            log.rows,
+            log.snapshots,
+            log.created_at,
+        )
         for log in logs
     ]
-    columns = ["table", "identified by", "rows (estimate)", "snapshots", "created"]
+    columns = ["table", "identified by", "partition columns", "rows (estimate)"]
+    columns += ["snapshots", "created"]
     show(program, logs, lambda: table(columns, rows))
 
 

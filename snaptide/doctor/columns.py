@@ -9,14 +9,14 @@ from sqlalchemy import Connection, Row, select
 from deferred.queues.queue import Queue, list_queues
 from groups.group import name_of
 from masters.catalog import snapshot_log
-from masters.log import ring
+from masters.log import log_function, partition, ring
 from masters.log.unloggable import why_unloggable, why_unnoticed
 from sites import QualifiedName
 from sites.catalog import SCHEMA
 from sites.names import numbered
 from sites.tables.table import Column, Table, find_table
 from sites.transfer.values import unsized
-from snaptide.doctor.finding import Finding, error
+from snaptide.doctor.finding import Finding, error, warning
 
 #: The consequence of an altered column: of a snapshot log, and of a queue.
 _GOES_ON = "users can still write, but no refresh can follow their changes"
@@ -43,6 +43,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 f"then snaptide log create {site} {name}, then refresh "
                 "its snapshots completely",
             )
+        yield from _of_partition(connection, site, name, log.log_table)
         recorded.add(name)
     for queue in list_queues(connection):
         name = QualifiedName(queue.base_schema, queue.base_table)
@@ -100,6 +101,25 @@ def _of_log(
         yield f"No key over {', '.join(log.identity_columns)} identifies its rows."
     if table.hides_rows:
         yield "Row-level security hides its rows from Snaptide's user: refreshes stop."
+
+
+def _of_partition(
+    connection: Connection, site: str, name: QualifiedName, log: str
+) -> Iterator[Finding]:
+    """Partition columns that were altered, so that no values of them are recorded."""
+    declared = partition.of_log(connection, log)
+    table = find_table(connection, name)
+    if table is None or log_function.known(connection, table, log) == declared:
+        return
+    left = ",".join(one for one in declared if one in table.names)
+    yield warning(
+        site,
+        str(name),
+        f"Of the partition columns {', '.join(declared)} one is gone, or of another "
+        "type or collation: no values are recorded, and each refresh reads all changed "
+        "keys.",
+        f'snaptide log alter {site} {name} --partition-columns "{left}"',
+    )
 
 
 def _of_queue(

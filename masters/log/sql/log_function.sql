@@ -12,6 +12,10 @@
 -- partition, which may be detached and altered; in a copy of the database, where the table
 -- has another number; and in a transaction that sees one moment, because an answer from an
 -- old moment must not be kept.
+-- Of partition columns it records a hash of each value, old and new: an UPDATE that moves
+-- a row from one value to another has two rows in the log. If the table no longer has
+-- these columns, as they were declared, the log gets its default for them, which stands
+-- for any value.
 -- Variables have names that no column has, and column names are qualified with the row: a
 -- table may have columns that are called ring or new.
 -- Tables directly manipulated: the snapshot log.
@@ -28,16 +32,16 @@ AS $snaptide$
 DECLARE
     snaptide$xact xid8 := pg_current_xact_id();
     snaptide$ring smallint := (snaptide$xact::text::bigint >> {slot_shift}) % {slots};
-    snaptide$intact boolean;
+    snaptide$intact boolean;{known}
 BEGIN
     IF TG_RELID = {table}::regclass
        AND current_setting('transaction_isolation') = 'read committed' THEN
-        snaptide$intact := {function}({table}::regclass);
+        snaptide$intact := {function}({table}::regclass);{known_here}
     ELSE
-        snaptide$intact := {function}(TG_RELID);
+        snaptide$intact := {function}(TG_RELID);{known_there}
     END IF;
     IF TG_OP = 'TRUNCATE' OR NOT snaptide$intact THEN
-        INSERT INTO {log} (kind, xid, slot) VALUES ('T', snaptide$xact, snaptide$ring);
+        INSERT INTO {log} (kind, xid, slot) VALUES ('T', snaptide$xact, snaptide$ring);{with_values}
     ELSIF TG_LEVEL = 'ROW' THEN
         IF TG_OP <> 'INSERT' THEN
             INSERT INTO {log} (kind, xid, slot, {log_keys})
