@@ -29,6 +29,8 @@ DRAWN = {
     "nested 3",
     "only a parent",
     "only a parent elsewhere",
+    "partition columns",
+    "partition columns altered",
     "rows of a child came or left",
     "self-join",
     "two parents",

@@ -1,13 +1,14 @@
 """The shapes that histories of conditions draw from."""
 
 import snapshots
-from tests.oracle.conditions import alter, plans, schema
+from tests.oracle.conditions import alter, logs, plans, schema
 from tests.oracle.conditions.acts import ACTS
 
 ALL = frozenset(
     {
         *plans.SHAPES,
         *alter.NAMES,
+        *logs.NAMES,
         *schema.ACTIONS,
         *(f"{kind} key" for kind in schema.KINDS),
         *(f"{name} at {where}" for name in ACTS for where in ("hq", "a site")),

@@ -25,6 +25,7 @@ from tests.oracle.conditions import acts, plans, schema
 from tests.oracle.conditions.acts import Pen
 from tests.oracle.conditions.alter import alterations
 from tests.oracle.conditions.judge import Judge
+from tests.oracle.conditions.logs import Logs
 from tests.oracle.conditions.plans import Plan
 from tests.oracle.conditions.schema import Schema
 from tests.oracle.conditions.users import Users
@@ -58,6 +59,7 @@ class ConditionsWorld:
     plans: dict[str, list[Plan]] = field(default_factory=dict)
     users: Users = field(init=False)
     judge: Judge = field(init=False)
+    logs: Logs = field(init=False)
     #: by site, tables and snapshots that no fast refresh can follow since its last one
     altered: dict[str, set[str]] = field(default_factory=lambda: _none())
     #: receipts of what operators have given up
@@ -93,8 +95,9 @@ class ConditionsWorld:
         run(hq, "CREATE TABLE receipt (id text PRIMARY KEY, site text NOT NULL)")
         first = [s for pen in self.pens.values() for s in acts.first(pen)]
         run(hq, sql.SQL(";\n").join(first).as_string())
-        for table in (*names, "receipt"):
-            masters.create_snapshot_log(hq, table)
+        self.logs = Logs(hq, self.schema, self.story)
+        self._meet(self.logs.create())
+        masters.create_snapshot_log(hq, "receipt")
         for table in names:
             self._decide(table)
         for site in SITES:
@@ -182,6 +185,7 @@ class ConditionsWorld:
                 for site in SITES:
                     self.altered[site] |= one.touches
                 self.users.close()
+        self._meet(self.logs.alter())
         for pen in self.pens.values():
             if pen.chance.random() < 0.85:
                 self._act(pen)
