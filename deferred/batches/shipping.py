@@ -265,7 +265,7 @@ def _looked_at(staged: Staged) -> list[str]:
     """The columns by which rows are found; others need no statistics."""
     numbers = [staged.columns.index(name) + 1 for name in staged.identity]
     keys = [f"{side}{n}" for side in ("o", "n") for n in numbers]
-    return ["unit", "several", "kind", *keys]
+    return ["unit", "several", "call_no", "kind", *keys]
 
 
 def _fill(

@@ -21,7 +21,7 @@ from masters.resolution.conflict import Row
 from masters.resolution.extremes import Extreme
 from masters.resolution.method import value_of
 from masters.resolution.order import words
-from sites.transfer.values import array_text, texts, unnested
+from sites.transfer.values import Numbers, array_text, texts, unnested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class ResolutionSummary:
 
 
 _LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
-    "call_nos": Text(),
+    "line": Integer(),
     "origin": Text(),
     "transaction": Text(),
     "changed_at": DateTime(timezone=True),
@@ -77,6 +77,7 @@ def tables(
     """
     summaries: dict[ResolutionSummary, int] = {}
     lines: list[tuple[object, ...]] = []
+    of_line: list[Numbers] = []
     shapes = _Shapes(columns)
     for row in rows:
         given = _object(connection, row.verdict.explicit)
@@ -86,7 +87,7 @@ def tables(
             place = summaries.setdefault(summary, len(summaries))
             names, reason = _reason(one)
             call = (
-                array_text(row.verdict.call_nos),
+                len(lines),
                 row.made.origin,
                 row.made.transaction,
                 row.made.changed_at,
@@ -94,15 +95,28 @@ def tables(
             )
             told = names, reason, one.conflict.number
             lines.append((*call, place, *told, given, wanted))
-    return _by_call(_table("line", _LINE, lines)), _summaries(list(summaries))
+            of_line.append(row.verdict.call_nos)
+    answer = _by_call(of_line, _table("line", _LINE, lines))
+    return answer, _summaries(list(summaries))
 
 
-def _by_call(lines: sa.FromClause) -> sa.FromClause:
-    """The lines, each as often as it has calls."""
-    numbers = sa.cast(lines.c.call_nos, sa.ARRAY(BigInteger))
-    shared = [c for c in lines.c if c.name != "call_nos"]
-    each = sa.func.unnest(numbers).label("call_no")
-    return sa.select(each, *shared).subquery("answer")
+def _by_call(calls: Sequence[Numbers], lines: sa.FromClause) -> sa.FromClause:
+    """The lines, each as often as it has calls.
+
+    The planner knows how many rows come from an array that is not a column's. If it
+    took them for few, it would make the images of all rows once for each.
+    """
+    places = (Numbers.of([place] * len(some)) for place, some in enumerate(calls))
+    each = unnested(
+        "call",
+        {
+            "call_no": (BigInteger(), Numbers.together(calls)),
+            "line": (Integer(), Numbers.together(places)),
+        },
+    )
+    shared = [c for c in lines.c if c.name != "line"]
+    joined = each.join(lines, lines.c.line == each.c.line)
+    return sa.select(each.c.call_no, *shared).select_from(joined).subquery("answer")
 
 
 def _reason(one: ResolutionRecord) -> tuple[str | None, str]:

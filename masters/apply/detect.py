@@ -88,6 +88,10 @@ class RowConflicts:
         return self.call_nos.first
 
 
+#: Up to one call in this many is looked up by its number, instead of comparing all.
+FEW = 4
+
+
 def lock(connection: Connection, staged: Staged, unit: int) -> None:
     """Lock the rows that a transaction changes, in the order of their keys.
 
@@ -98,42 +102,53 @@ def lock(connection: Connection, staged: Staged, unit: int) -> None:
     connection.execute(select(sa.func.count()).select_from(locked))
 
 
-def agree(
+def disagreeing(
     connection: Connection,
     staged: Staged,
     unit: int,
     groups: Groups,
     comparison: Comparison,
     count: Mapping[str, int],
-) -> bool:
-    """Lock the rows as `lock` does, and say whether `detect` would find no conflict.
+) -> Numbers | None:
+    """Lock the rows as `lock` does, and name the calls that `detect` has to look at.
 
-    There is nearly always none, and then the rows are read only once. Do not call it
+    There are nearly always none, and then the rows are read only once. Do not call it
     if a rule asks when rows were deleted: `detect` finds more conflicts then.
 
     Parameters:
         count: how many staged rows there are of each kind.
+
+    Returns:
+        None if `detect` has to look at all: rows are missing, or many disagree.
     """
     moving = bool(count.get(MOVE))
     agreement = staged.keep(
         ("agreement", tuple(groups), comparison, moving),
         lambda: Prepared(_agreement(staged, groups, comparison, moving=moving)),
     )
-    present, wrong = agreement.run(connection, unit_no=unit).one()
-    return not wrong and present == sum(count.get(kind, 0) for kind in OF_ROWS)
+    present, wrong, calls = agreement.run(connection, unit_no=unit).one()
+    if present < sum(count.get(kind, 0) for kind in OF_ROWS):
+        return None
+    if not wrong:
+        return Numbers.of(())
+    return None if calls is None else Numbers(calls)
 
 
 def _agreement(
     staged: Staged, groups: Groups, comparison: Comparison, *, moving: bool
 ) -> sa.Select[*tuple[Any, ...]]:
-    """Count the rows that must exist and do, and those that disagree."""
+    """Count the rows that must exist and do; count and name those that disagree."""
     unit = sa.bindparam("unit_no", 0, sa.BigInteger)
     compared = with_rows(staged, unit, groups, comparison, moving=moving)
     there = staged.kind(*OF_ROWS).label("there")
     wrong = compared.wrong.label("wrong")
-    locked = _locked(staged, unit, compared.current, there, wrong)
+    number = staged.source.c.call_no
+    locked = _locked(staged, unit, compared.current, there, wrong, number)
     every = sa.func.count()
-    return select(every.filter(locked.c.there), every.filter(locked.c.wrong))
+    wrongs = every.filter(locked.c.wrong)
+    calls = sa.func.array_agg(locked.c.call_no).filter(locked.c.wrong)
+    few = sa.case((wrongs * FEW <= every, sa.cast(calls, sa.Text)))
+    return select(every.filter(locked.c.there), wrongs, few)
 
 
 def _locked(

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from masters.apply import (
@@ -124,8 +123,9 @@ class Settlement:
         self._touched = uniqueness.touched(
             self.connection, self.staged, constraints, self.unit
         )
-        if not self._agreed():
-            self._settle_rows(None, again=self._touched)
+        calls = self._disagreeing()
+        if calls is None or calls:
+            self._settle_rows(calls, first=True, again=self._touched)
         while (
             (self._touched or self._exposed)
             and not self.too_many_unresolved
@@ -134,10 +134,10 @@ class Settlement:
             pass
         self.resolved = self._records.written
 
-    def _agreed(self) -> bool:
-        """Lock the rows; True if one query shows that none of them is in conflict."""
+    def _disagreeing(self) -> Numbers | None:
+        """Lock the rows; name the calls that may be in conflict, None if all may be."""
         if self.deletes is None:
-            return detect.agree(
+            return detect.disagreeing(
                 self.connection,
                 self.staged,
                 self.unit,
@@ -146,13 +146,19 @@ class Settlement:
                 self.count,
             )
         detect.lock(self.connection, self.staged, self.unit)
-        return False
+        return None
 
     def _settle_rows(
-        self, among: sa.ColumnElement[bool] | None, *, again: bool
+        self, calls: Sequence[int] | None, *, again: bool, first: bool = False
     ) -> None:
-        """Settle conflicts with rows of the same key, again for keys that changed."""
+        """Settle conflicts with rows of the same key, again for keys that changed.
+
+        Parameters:
+            calls: numbers of the calls to look at; all if not given.
+            first: none of them has been looked at before.
+        """
         groups = self._groups
+        among = None if calls is None else images.chosen(self.staged, self.unit, calls)
         compared = detect.with_rows(
             self.staged,
             self.unit,
@@ -168,7 +174,7 @@ class Settlement:
             | {(Kind.UNIQUENESS, detect.key_name(self.staged)): self.staged.identity}
         )
         read = self._resolver.reads(subjects)
-        together = among is None and self._may_be_alike(read)
+        together = first and self._may_be_alike(read)
         moved: list[int] = []
         for rows in detect.detect(
             self.connection,
@@ -176,19 +182,19 @@ class Settlement:
             groups,
             self.context,
             read,
-            calls=self._calls(),
+            calls=self._calls() if calls is None else len(calls),
             ordered=self._resolver.ordered(subjects) if together else None,
         ):
             moved += self._settle(rows, compared, by_key=True, again=again)
             if self.too_many_unresolved:
                 return
         if self._apart:
-            each = images.chosen(self.staged, self.unit, Numbers.together(self._apart))
+            each = Numbers.together(self._apart)
             self._apart.clear()
             self._settle_rows(each, again=again)
         if moved:
             detect.lock(self.connection, self.staged, self.unit)
-            self._settle_rows(images.chosen(self.staged, self.unit, moved), again=again)
+            self._settle_rows(moved, again=again)
 
     def settle_taken_along(
         self, among: Sequence[tuple[Staged, Mapping[str, int]]]
@@ -230,14 +236,10 @@ class Settlement:
                 {(Kind.UNIQUENESS, unique.name): unique.columns}
             )
             moved: list[int] = []
-            for rows in uniqueness.detect(
-                self.connection,
-                compared,
-                unique,
-                self.context,
-                read,
-                calls=self._calls(),
-            ):
+            found = uniqueness.detect(
+                self.connection, compared, unique, self.context, read, self._calls()
+            )
+            for rows in found:
                 new = [r for r in rows if (r.call_no, unique.name) not in self._refused]
                 moved += self._settle(new, compared, by_key=False, again=True)
                 settled = settled or bool(new)
@@ -245,9 +247,7 @@ class Settlement:
                     return False
             if moved:
                 detect.lock(self.connection, self.staged, self.unit)
-                self._settle_rows(
-                    images.chosen(self.staged, self.unit, moved), again=True
-                )
+                self._settle_rows(moved, again=True)
         return settled
 
     def _may_be_alike(self, read: Sequence[str]) -> bool:

@@ -57,7 +57,6 @@ def detect(
     unique: Unique,
     context: ConflictContext,
     read: Sequence[str],
-    *,
     calls: int,
 ) -> Iterator[list[RowConflicts]]:
     """The rows of a transaction whose new values another row of the master holds.

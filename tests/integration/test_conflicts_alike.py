@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import deferred
+from masters.apply import detect
 from masters.apply.images import Compared
 from masters.apply.record import Records
 from masters.apply.resolve import Resolver, RowResolution
@@ -176,6 +177,42 @@ def test_distant_times_are_in_the_order_in_which_methods_see_them(
         ("latest_timestamp", "master_wins", ROWS // 2),
         ("overwrite", "site_wins", ROWS // 2),
     ]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_few_rows_in_conflict_are_looked_up(
+    worlds: list[Directory], monkeypatch: pytest.MonkeyPatch, missing: bool
+) -> None:
+    """Others agreed when they were locked. If rows are missing, all are looked at."""
+    left, looked_at = [], []
+    look = detect.detect
+
+    def noted(*given: Any, calls: int, **others: Any) -> Any:
+        looked_at.append(calls)
+        return look(*given, calls=calls, **others)
+
+    monkeypatch.setattr(detect, "detect", noted)
+    for sites, few in zip(worlds, (4, ROWS), strict=True):
+        monkeypatch.setattr(detect, "FEW", few)
+        update = [_by("whole", "average"), _by("number", "minimum")]
+        groups = {"whole": ["whole"], "number": ["number"]}
+        rules = {"groups": groups, "update": update, "delete": [{"method": "ignore"}]}
+        rulebook.apply(sites["hq"], {"tables": {"items": rules}})
+        _fill(sites, "whole = id, number = id")
+        change = "UPDATE items SET whole = 7, number = id % 3 + 5 WHERE id % 50 = 1"
+        run(sites["hq"], change, "DELETE FROM items WHERE id = 3" if missing else "")
+        run(
+            sites["jfk"],
+            "UPDATE items SET whole = id + 4, number = 2",
+            "DELETE FROM items WHERE id BETWEEN 40 AND 52",
+            "INSERT INTO items (id, number) VALUES (1000, 1)",
+        )
+        report = deferred.push(sites["jfk"])
+        assert (report.errors, report.conflicts_resolved) == (0, 9 + missing)
+        left.append(_left(sites["hq"]))
+    assert left[0] == left[1]
+    every = ROWS + 1
+    assert looked_at == [every if missing else 5, every]
 
 
 @pytest.mark.parametrize("size", [77, ROWS])
