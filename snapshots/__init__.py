@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         PropagationReport as PropagationReport,
         alter_propagation as alter_propagation,
     )
+    from snapshots.creating.shapes import list_shapes as list_shapes
     from snapshots.definitions.errors import (
         CallsUseColumn as CallsUseColumn,
         CannotPark as CannotPark,
@@ -157,10 +158,12 @@ if TYPE_CHECKING:
         CreateReport as CreateReport,
         LeftBehind as LeftBehind,
         RefreshReport as RefreshReport,
+        Shape as Shape,
         ShapeDifference as ShapeDifference,
         SiteColumns as SiteColumns,
         SnapshotDescription as SnapshotDescription,
         SnapshotReport as SnapshotReport,
+        SnapshotShape as SnapshotShape,
     )
     from snapshots.spark.errors import (
         JavaMissing as JavaMissing,

@@ -122,6 +122,35 @@ class SiteColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotShape:
+    """A snapshot in a shape of its master table, and what waits for it."""
+
+    site: str
+    snapshot: str
+    #: calls that the master has not answered, as far as known; None if it is read-only,
+    #: or its site is away
+    waiting: int | None = None
+    #: transactions of its site, parked at the master, that may change the table
+    parked: int = 0
+    #: why the site did not answer
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A set of columns in which sites show a master table."""
+
+    table: str
+    #: in this list, the oldest first; None for snapshots whose sites are away
+    number: int | None
+    #: by the sites' names
+    columns: tuple[str, ...] = ()
+    #: what the master has otherwise; empty if this is the master's own shape
+    differs: tuple[str, ...] = ()
+    snapshots: tuple[SnapshotShape, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeDifference:
     """Something that a master table has otherwise than its snapshot."""
 

@@ -91,7 +91,7 @@ def _alter(
 ) -> SiteColumns:
     site, name = master.peer(registered.site_name), registered.snapshot
     with site.session() as connection:
-        _refuse_another(connection, site, registered.site_id)
+        refuse_another(connection, site, registered.site_id)
         one = snapshot.read(connection, name)
         left = _left(one, table, describe(connection, one.base), wanted)
     if left == Asked(rename={}):
@@ -116,7 +116,7 @@ def _alter(
     )
 
 
-def _refuse_another(connection: Connection, site: Site, registered: uuid.UUID) -> None:
+def refuse_another(connection: Connection, site: Site, registered: uuid.UUID) -> None:
     """Refuse a database that has the name of a registered site, and is another.
 
     Raises:

@@ -32,6 +32,9 @@ class Commands(LoadedLater):
         "snapshot": Part(
             "Snapshots: writable or read-only copies of master rows.", ["snapshot"]
         ),
+        "shape": Part(
+            "Shapes: the columns in which sites show a master's tables.", ["shape"]
+        ),
         "numbers": Part(
             "Numbers that sites lease from the sequences of their masters.",
             ["numbers"],

@@ -1,0 +1,145 @@
+"""Which columns of a master table each of its snapshots shows, and what waits for it.
+
+The master does not store them: each site that answers is asked for the columns that it
+has by their numbers, which are those of the master table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row
+
+from deferred.parked import error_queue
+from deferred.queues.queue import find_queue, undelivered_calls
+from masters.catalog import registered_snapshot, snapshot_log
+from masters.log.catalog import get_log
+from sites import names
+from sites.errors import SiteUnreachable, UnknownSite
+from sites.names import QualifiedName
+from sites.sessions import identity
+from sites.sessions.site import Site
+from sites.tables.table import Table, describe
+from snapshots.creating import columns_plan
+from snapshots.creating.alter_everywhere import refuse_another
+from snapshots.definitions import snapshot
+from snapshots.definitions.errors import UnknownSnapshot
+from snapshots.reports import Shape, SnapshotShape
+
+#: Numbers of columns at the master, and their names at a site, in their order.
+_Columns = tuple[tuple[int, str], ...]
+
+
+def list_shapes(master: Site, table: str | None = None) -> list[Shape]:
+    """The shapes in which sites show a master's tables, and who shows each.
+
+    A shape is a set of columns: a column is the same as long as it has its number at
+    the master, and a site may show it under a former name. Shapes are numbered by age:
+    those with the newest columns come last.
+
+    Parameters:
+        table: as table or schema.table; all that have a log if not given.
+
+    Raises:
+        NoSnapshotLog: the table has none.
+        SiteUnreachable, SiteChanged: the master is away, or another database.
+    """
+    with identity.confirmed(master) as connection:
+        wanted = [names.parse(table)] if table else _logged(connection)
+        if table:
+            get_log(connection, wanted[0])
+        found = [_asked(connection, one) for one in wanted]
+    return [shape for one in found for shape in _shapes(master, *one)]
+
+
+def _logged(connection: Connection) -> list[QualifiedName]:
+    at = snapshot_log.c
+    wanted = sa.select(at.table_schema, at.table_name).order_by(*at[:2])
+    return [QualifiedName(*row) for row in connection.execute(wanted)]
+
+
+def _asked(
+    connection: Connection, name: QualifiedName
+) -> tuple[Table, Sequence[Row[Any, Any, Any]], Mapping[Any, int]]:
+    """A table, its registered snapshots, and by site how many parked may change it."""
+    at = registered_snapshot.c
+    wanted = (
+        sa.select(at.site_id, at.site_name, at.snapshot)
+        .where(at.table_schema == name.schema, at.table_name == name.name)
+        .order_by(at.site_name, at.snapshot)
+    )
+    found = connection.execute(wanted).all()
+    ids = {one.site_id for one in found}
+    parked = {one: error_queue.parked(connection, one, [name]) for one in ids}
+    return describe(connection, name), found, parked
+
+
+def _shapes(
+    master: Site,
+    table: Table,
+    registered: Sequence[Row[Any, Any, Any]],
+    parked: Mapping[Any, int],
+) -> Iterator[Shape]:
+    """The shapes of a table, with its own, and last the snapshots of sites away."""
+    mine = tuple((column.number, column.name) for column in table.columns)
+    shown: dict[_Columns, list[SnapshotShape]] = {mine: []}
+    away = list[SnapshotShape]()
+    for one in registered:
+        its = SnapshotShape(
+            site=one.site_name, snapshot=one.snapshot, parked=parked[one.site_id]
+        )
+        try:
+            columns, waiting = _of_site(master, one, table)
+        except (SiteUnreachable, UnknownSite, UnknownSnapshot) as error:
+            away.append(replace(its, why=error.message))
+            continue
+        shown.setdefault(columns, []).append(replace(its, waiting=waiting))
+    for number, columns in enumerate(sorted(shown, key=_age), 1):
+        yield Shape(
+            table=str(table.qualified),
+            number=number,
+            columns=tuple(name for _, name in columns),
+            differs=tuple(_differences(columns, table)),
+            snapshots=tuple(shown[columns]),
+        )
+    if away:
+        yield Shape(table=str(table.qualified), number=None, snapshots=tuple(away))
+
+
+def _age(columns: _Columns) -> tuple[int, _Columns]:
+    return max((number for number, _ in columns), default=0), columns
+
+
+def _of_site(
+    master: Site, registered: Row[Any, Any, Any], table: Table
+) -> tuple[_Columns, int | None]:
+    """The columns of a snapshot, and how many of its calls wait as far as known."""
+    site = master.peer(registered.site_name)
+    with site.session() as connection:
+        refuse_another(connection, site, registered.site_id)
+        one = snapshot.read(connection, registered.snapshot)
+        known = columns_plan.numbers(connection, one, table) or {
+            name: table.column(name).number
+            for name in one.columns
+            if name in table.names
+        }
+        queue = find_queue(connection, one.key)
+        waiting = None if queue is None else undelivered_calls(connection, queue)
+    columns = sorted((known.get(name, 0), name) for name in one.columns)
+    return tuple(columns), waiting
+
+
+def _differences(columns: _Columns, table: Table) -> Iterator[str]:
+    """What the master has otherwise."""
+    called = {column.number: column.name for column in table.columns}
+    for number, name in columns:
+        now = called.get(number)
+        if now is None:
+            yield f"{name} is gone"
+        elif now != name:
+            yield f"{name} is called {now}"
+    shown = {number for number, _ in columns}
+    yield from (f"{name} is not shown" for n, name in called.items() if n not in shown)
