@@ -52,6 +52,18 @@ def test_new_batch_is_listed_as_one_that_is_pushed_on(origin: Connection) -> Non
     assert str(second[1].lists["transactions"]).startswith("{77,")
 
 
+def test_calls_of_each_are_listed_where_one_has_several(orders: Directory) -> None:
+    jfk = orders["jfk"]
+    both = [f"UPDATE orders SET qty = qty + 1 WHERE id = {n}" for n in (1, 2)]
+    run(jfk, *both)
+    with jfk.transaction() as origin:
+        found = _cut(origin, Marker(), 10)
+        assert found is not None
+        batch, listed = found
+        assert listed.calls == [1, 1, 1, 1, 2]
+        assert listed == ledger.listing(origin, batch)
+
+
 def test_transactions_with_some_calls_are_found_in_their_batch(
     origin: Connection,
 ) -> None:
