@@ -29,12 +29,17 @@ def run(rows: int) -> list[Result]:
                 create_orders(connection, rows, "bare")
         with sites["hq"].begin() as connection:
             create_orders(connection, rows)
+            create_orders(connection, rows, "divided")
         masters.create_snapshot_log(sites["hq"], "orders")
+        masters.create_snapshot_log(
+            sites["hq"], "divided", partition_columns=["region"]
+        )
         create(sites["jfk"], "orders", master="hq", updatable=True)
         refresh(sites["jfk"], "orders")
         results = [
             *_many(sites, "hq", "a snapshot log", bar=1.6),
             *_many(sites, "jfk", "an updatable snapshot", bar=2.2),
+            *_divided(sites["hq"]),
             *_singles_of_all(sites),
         ]
         return [*results, *_singles_of_all(sites, slow_down(sites["hq"]))]
@@ -66,6 +71,36 @@ def _many(sites: Directory, name: str, what: str, bar: float) -> list[Result]:
         ),
         rounds=7,
     )
+
+
+def _divided(hq: Site) -> list[Result]:
+    """What a partition column adds to a snapshot log."""
+
+    def side(label: str, work: Callable[[], None]) -> Side:
+        return Side(label=label, run=work, before=lambda: _tidy_log(hq))
+
+    with_one, without = "a partition column", "a snapshot log of keys"
+    many = alternate(
+        f"capture: UPDATE of {UPDATED:,} rows",
+        side(with_one, lambda: _update(hq, "divided")),
+        Against(side=side(without, lambda: _update(hq, "orders")), bar=1.1),
+        rounds=7,
+    )
+    single = alternate(
+        f"capture: {CLIENTS} clients, one row a transaction",
+        side(with_one, lambda: _together(lambda n: _singles(hq, "divided", n))),
+        Against(
+            side=side(without, lambda: _together(lambda n: _singles(hq, "orders", n))),
+            bar=1.1,
+        ),
+        rounds=9,
+    )
+    return [*many, *single]
+
+
+def _tidy_log(hq: Site) -> None:
+    masters.purge_snapshot_logs(hq)
+    tidy(hq, "public.orders", "public.divided")
 
 
 def _single(sites: Directory, name: str, what: str, how: str) -> list[Result]:

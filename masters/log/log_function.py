@@ -14,9 +14,10 @@ from masters.log.sql import load
 from sites.capture import triggers
 from sites.capture.triggers import same_key
 from sites.catalog import SCHEMA
-from sites.names import comma, identifier, identifiers, numbered
+from sites.names import comma, identifiers, numbered
 from sites.tables.table import Table
 from sites.transfer.transport import raw
+from sites.transfer.values import unsized
 
 #: The statements that a log records.
 EVENTS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
@@ -68,10 +69,10 @@ def remove(connection: Connection, log: str) -> None:
 
 def knows(table: Table, log: str, columns: Sequence[str]) -> sql.Composed:
     """Whether a table has the partition columns of its log as they were declared."""
-    # By a function that is not IMMUTABLE: no plan is to keep the answer of a moment.
-    return sql.SQL("{}(to_regclass({}), {}::text[])").format(
+    # A subquery is no constant: no plan is to keep the answer of a moment.
+    return sql.SQL("{}((SELECT {}::regclass), {}::text[])").format(
         sql.Identifier(SCHEMA, log),
-        sql.Literal(identifier(table.qualified).as_string()),
+        sql.Literal(str(table.oid)),
         sql.Literal(list(columns)),
     )
 
@@ -150,37 +151,39 @@ def _hashes(capture: LogCapture) -> dict[str, sql.Composable]:
     key = sql.Identifier(capture.identity[0])
     new = identifiers(numbered("n", capture.partition))
     old = identifiers(numbered("o", capture.partition))
-    moved = sql.SQL("ROW({}) <> ROW({})").format(
-        *(comma(sql.SQL("c.{}").format(one) for one in side) for side in (new, old))
-    )
-    each = "unnest(CASE WHEN {} THEN ARRAY[c.{new}, c.{old}] ELSE ARRAY[c.{new}] END)"
-    images = [
-        sql.SQL(each).format(moved, new=n, old=o) for n, o in zip(new, old, strict=True)
-    ]
+    news, olds = ([sql.SQL("c.{}").format(one) for one in side] for side in (new, old))
     # A row that came or went has one image, which stands for the other one, too.
-    either = "CASE WHEN {0}.{2} IS NULL THEN {1}.{3} ELSE {0}.{3} END"
+    either = "(CASE WHEN {0}.{2} IS NULL THEN {1}.{3} ELSE {0}.{3} END)"
 
     def of(pattern: str, *given: sql.Composable) -> sql.Composed:
         return comma(
-            partition.hashed(sql.SQL(pattern).format(*given, column))
-            for column in identifiers(capture.partition)
+            partition.hashed(
+                unsized(capture.table.column(name).recorded),
+                sql.SQL(pattern).format(*given, sql.Identifier(name)),
+            )
+            for name in capture.partition
         )
 
-    n, o = sql.SQL("n"), sql.SQL("o")
+    one, other = sql.SQL("n"), sql.SQL("o")
     return {
         "log_values": comma(identifiers(partition.places(capture.partition))),
         "row_old_values": of("OLD.{}"),
         "row_new_values": of("NEW.{}"),
         "values": of("r.{}"),
-        "new_values": of(either, n, o, key),
-        "old_values": of(either, o, n, key),
+        "new_values": of(either, one, other, key),
+        "old_values": of(either, other, one, key),
         "new_names": comma(new),
         "old_names": comma(old),
         "paired_keys": comma(
             sql.SQL("c.{}").format(one)
             for one in identifiers(numbered("k", capture.identity))
         ),
-        "paired_values": comma(images),
+        "news": comma(news),
+        "olds": comma(olds),
+        "either_values": comma(
+            sql.SQL("CASE WHEN i.old THEN {} ELSE {} END").format(o, n)
+            for n, o in zip(news, olds, strict=True)
+        ),
     }
 
 

@@ -121,7 +121,7 @@ def _hashes(
     ).format(
         sql.Literal(alike),
         log_function.knows(table, log.log_table, log.partition_columns),
-        partition.hashed(sql.SQL("v")),
+        partition.hashed(kind, sql.SQL("v")),
         sql.SQL(" UNION ALL ").join(map(_each, constants)),
     )
     found: set[Any] = {row[0] for row in raw(master).execute(query)}

@@ -12,7 +12,8 @@ from tests.oracle.story import Story
 
 NAMES = ("partition columns", "partition columns altered")
 
-_ASKED = ("v", "v", "w", "t", "h", "note")
+#: What conditions compare with constants, and what they do not.
+_ASKED, _OTHERS = ("v", "w", "t"), ("h", "note")
 
 
 @dataclass
@@ -50,5 +51,8 @@ class Logs:
         return {NAMES[1]}
 
     def _drawn(self) -> list[str]:
-        drawn = self.chance.choices(_ASKED, k=self.chance.choice((0, 1, 1, 2, 3)))
-        return [*dict.fromkeys(drawn)]
+        few = self.chance.random() < 0.2
+        drawn = self.chance.sample(_OTHERS if few else _ASKED, k=2)
+        more = self.chance.choice(("v", "w", "t", "h"))
+        drawn += [more] if more not in drawn else []
+        return drawn[: self.chance.choice((0, 1, 2, 3, 3, 3))]
