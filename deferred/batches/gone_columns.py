@@ -58,6 +58,12 @@ FROM (SELECT 1 AS part, key, value, place
 """
 
 
+_TODO = (
+    "Retry without it (--without-gone), or by number once a column of that name is "
+    "there again, or delete the transaction."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Gone:
     """Columns of a queue that its destination has dropped."""
@@ -178,7 +184,8 @@ def reason(target: Connection, staged: Sequence[Staged]) -> GivesGoneColumn | No
         for one in staged
         if target.scalar(its(one.source.c.call_no == row.call_no)) is not None
     )
-    return GivesGoneColumn(gives(table, row.name, row.call_no, _shown(row.new)))
+    told = gives(table, row.name, row.call_no, _shown(row.new))
+    return GivesGoneColumn(f"{told} {_TODO}")
 
 
 def gives(table: object, name: str, call_no: int, value: str = "a value") -> str:
