@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar
 
 from psycopg.errors import LockNotAvailable
 
+import deferred
 import masters
 import snapshots
 from deferred.errors import TargetColumnsMoved
-from masters.errors import UnknownColumn
 from sites.errors import SnaptideError
 from snapshots.reports import RefreshReport
 from tests.fix_sites import unarmed
 from tests.linked_table import run
 from tests.oracle.histories import tables
 from tests.oracle.histories.acts import Pen, Statement, delete, insert, update
-from tests.oracle.histories.ledger import Change, Deed, Place, Rows
+from tests.oracle.histories.ledger import Deed, Rows
 from tests.oracle.histories.users import Refusal
 from tests.oracle.histories.world import SITES, World
 from tests.oracle.moments import at_nth_point
@@ -69,6 +69,7 @@ ALTERED: Mapping[str, tuple[str, ...]] = {
     "virtual column dropped": ("ALTER TABLE wide DROP IF EXISTS v",),
     "partition detached": (),
     "renamed": (),
+    "dropped": (),
     "for sites": (
         "ALTER TABLE wide ADD brought text DEFAULT 'new'",
         "ALTER TABLE wide RENAME brought TO called",
@@ -89,16 +90,16 @@ class ColumnsWorld(World):
         self._leaves: dict[int, bool] = {}
         #: Snaptide's user may create an event trigger
         self._armed = self.chance.random() < 0.5
-        self._renamed = False
-        self._refused_as_moved = False
+        #: what gives a column its name again, or comes in the place of one that is gone
+        self._undo: tuple[str, ...] = ()
         self._for_sites_done = 0
         self._at_site = dict.fromkeys(SITES, False)
         #: numbers of changes of the master, and what columns of `wide` are called then
         self._called: list[tuple[int, dict[int, str]]] = []
         #: by receipt, the numbers of the columns that the site has shown
         self._shown: dict[str, dict[str, int]] = {}
-        #: by receipt, rows that a retry wrote under the columns' names of then
-        self._followed: set[tuple[str, Place]] = set()
+        #: receipts of transactions that were retried without values of gone columns
+        self._without: set[str] = set()
 
     def build(self) -> None:
         """Make tables, logs and snapshots, and fill them."""
@@ -168,69 +169,70 @@ class ColumnsWorld(World):
         return done, before
 
     def judged(self) -> list[Violation]:
-        """What nobody was told of, and what has come to another column."""
-        return [*super().judged(), *self._misplaced()]
-
-    def _misplaced(self) -> Iterator[Violation]:
+        """What nobody was told of; changes are those of the columns that were meant."""
         came = dict(self.told.arrivals())
-        written = {
-            (entry.transaction, entry.new["uid"]): entry.number
-            for entry in self.told.entries()
-            if entry.table == "wide" and entry.new is not None
-        }
+        first = dict[str, int]()
+        for entry in self.told.entries():
+            first.setdefault(entry.transaction, entry.number)
         for deed in self.deeds:
-            for (table, uid), change in deed.effect.items():
-                number = written.get((came.get(deed.receipt, ""), uid))
-                if table != "wide" or change.after is None or number is None:
-                    continue
-                if (deed.receipt, (table, uid)) in self._followed:
-                    continue
-                for name in self._elsewhere(deed, change, number):
-                    what = f"{deed.site}'s {name} of {uid} is in another column"
-                    yield Violation(deed.history, what)
+            number = first.get(came.get(deed.receipt, ""), 0)
+            for called in [called for since, called in self._called if since < number][
+                -1:
+            ]:
+                self._name_as_then(deed, called)
+        return super().judged()
 
-    def _decided(self, what: str, number: int, deed: Deed, pen: Pen) -> None:
-        """A retry goes to the columns that were meant, whatever they are called now."""
-        super()._decided(what, number, deed, pen)
-        if deed.given_up or any(number == one for one, _, _ in self.told.look()):
-            return
+    def _name_as_then(self, deed: Deed, called: Mapping[int, str]) -> None:
+        """Name the columns of a change as the master did when it came."""
         shown = self._shown[deed.receipt]
-        now = {
-            name: called.get(n, name)
-            for _, called in self._called[-1:]
-            for name, n in shown.items()
+        now = {name: called.get(number) for name, number in shown.items()}
+        by_name = {
+            name
+            for name, it in now.items()
+            if it is None and name in {*called.values()} - {*now.values()}
         }
         for place, change in deed.effect.items():
-            keys = {str(row["id"]) for row in (change.before, change.after) if row}
-            parked = any(
-                (deed.site, deed.transaction, place[0], key) in self.told.parked_rows
-                for key in keys
-            )
-            if place[0] == "wide" and parked and any(n != o for n, o in now.items()):
-                deed.effect[place] = change.renamed(now)
-                self._followed.add((deed.receipt, place))
-                self.met[deed.history].add("parked, then renamed, then retried")
+            if place[0] != "wide":
+                continue
+            names = dict(now)
+            if deed.receipt not in self._without:
+                given = by_name & (change.columns if change.before else by_name)
+                names |= {name: name for name in given}
+                # It replaces whatever the new column had.
+                deed.edited |= {(place, name) for name in given if change.before}
+            if any(name != it for name, it in names.items()):
+                deed.effect[place] = change.renamed(names)
+                gone = None in names.values()
+                self.met[deed.history].add("column gone" if gone else "by number")
 
-    def _elsewhere(self, deed: Deed, change: Change, number: int) -> list[str]:
-        """The changed columns that had other names when the change was written."""
-        last = [called for since, called in self._called if since < number][-1:]
-        columns = {"a", "b"} & (change.columns if change.before else {"a", "b"})
-        shown = self._shown[deed.receipt]
-        return sorted(
-            name
-            for name in columns
-            for called in last
-            if called.get(shown[name], name) != name
-        )
+    def _decided(self, what: str, number: int, deed: Deed, pen: Pen) -> None:
+        """Values of a column that is gone are left out, or go to one of its name."""
+        [reason] = [
+            one.reason
+            for one in deferred.list_errors(self.sites["hq"])
+            if one.id == number
+        ] or [""]
+        if reason != "column gone" or what != "mend":
+            super()._decided(what, number, deed, pen)
+            return
+        hq, since = self.sites["hq"], self.told.position()
+        self.story.tell(f"without its gone columns {number}, {deed.receipt}")
+        [report] = deferred.retry_errors(hq, [number], without_gone=True)
+        self.story.tell(f"  {report}")
+        if report.applied:
+            self._without.add(deed.receipt)
+            self.met[deed.history].add("retried without a column")
+            for entry in self.told.entries():
+                if entry.number > since and deed not in self.tried[entry.transaction]:
+                    self.tried[entry.transaction].append(deed)
 
     def between(self, number: int) -> None:
         """Alter something, before most rounds."""
         drawn, place = self.chance.random(), self.chance.random()
         names = sorted(ALTERED)
         what = names[int(place * len(names))]
-        if self._renamed:
-            self.alter("renamed back", ("ALTER TABLE wide RENAME old_a TO a",))
-            self._renamed = False
+        if self._undo:
+            self._back()
         elif away := [leaf for leaf, there in self._leaves.items() if not there]:
             self._move(away[0])
         elif drawn < 0.25 and number:
@@ -245,7 +247,7 @@ class ColumnsWorld(World):
         drawn, nth = self.chance.random(), self.chance.randint(1, 25)
         names = sorted(name for name, statements in ALTERED.items() if statements)
         what = self.chance.choice([*names, *["swapped names"] * len(names)])
-        if drawn > 0.4 or self._renamed:
+        if drawn > 0.4 or self._undo:
             super()._meanwhile(site)
             return
         with at_nth_point(nth, lambda: self._alter_meanwhile(what)) as moment:
@@ -268,11 +270,19 @@ class ColumnsWorld(World):
             self._move(chosen)
         elif what == "renamed":
             self.alter(what, ("ALTER TABLE wide RENAME a TO old_a",))
-            self._renamed = True
+            self._undo = ("ALTER TABLE wide RENAME old_a TO a",)
+        elif what == "dropped":
+            self.alter(what, ("ALTER TABLE wide DROP b",))
+            self._undo = ("ALTER TABLE wide ADD b text DEFAULT 'new'",)
         else:
             self.alter(what, ALTERED[what])
         for history in self.pens:
             self.met[history].add(what)
+
+    def _back(self) -> None:
+        """The sites find all columns that they know under their names again."""
+        self.alter("back", self._undo)
+        self._undo = ()
 
     def _move(self, number: int) -> None:
         leaf = f"parts_{number}"
@@ -317,62 +327,34 @@ class ColumnsWorld(World):
             self.met[history].add("virtual column of a site")
 
     def refresh(self, site: str) -> RefreshReport | None:
-        """A snapshot may stay behind while a column that it carries has another name.
+        """A snapshot may stay behind while a column that it carries is away.
 
-        It is refused if none could be refreshed.
+        Or while changes wait that were made for other columns. It is refused if none
+        could be refreshed.
         """
         try:
             report = super().refresh(site)
         except SnaptideError as error:
-            self._refused(error)
+            self.story.tell(f"  {error.code} {error}")
+            if not self._undo and not isinstance(error, TargetColumnsMoved):
+                raise
+            self.story.count(f"refused by {type(error).__name__}")
             return None
         assert report is not None
         moved = [one.code == TargetColumnsMoved.code for one in report.behind]
-        self._refused_as_moved = self._refused_as_moved or any(moved)
-        assert self._renamed or all(moved), report.behind
+        assert self._undo or all(moved), report.behind
         return report
 
-    def push(self, site: str, *, group_max_calls: int = 10_000) -> None:
-        """It may be refused while a column that it carries has another name."""
-        try:
-            super().push(site, group_max_calls=group_max_calls)
-        except SnaptideError as error:
-            self._refused(error)
-
-    def _refused(self, error: SnaptideError) -> None:
-        self.story.tell(f"  {error.code} {error}")
-        if isinstance(error, TargetColumnsMoved):
-            self._refused_as_moved = True
-        elif not self._renamed and not self._is_to_follow(error):
-            raise error
-        self.story.count(f"refused by {type(error).__name__}")
-
-    def _is_to_follow(self, error: SnaptideError) -> bool:
-        """Whether a push waits for a refresh to follow DDL for sites."""
-        ours, facts = {"brought", "called"}, error.facts.get("columns")
-        return (
-            isinstance(error, UnknownColumn)
-            and isinstance(facts, list)
-            and {*map(str, facts)} <= ours
-        )
-
     def _mend(self, number: int, pen: Pen) -> None:
-        """Nobody knows what to write while a column has another name."""
-        if not self._renamed:
+        """Nobody knows what to write while a column is away."""
+        if not self._undo:
             super()._mend(number, pen)
 
     def settle(self) -> None:
         """Give columns their names, and partitions their place, before it is quiet."""
-        if self._renamed:
-            self.alter("renamed back", ("ALTER TABLE wide RENAME old_a TO a",))
-            self._renamed = False
-        # Each site may wait for the columns to have other names.
-        for _ in range(len(SITES) + 1):
-            self._refused_as_moved = False
-            super().settle()
-            if not self._refused_as_moved:
-                break
-            self.alter("swapped back", ALTERED["swapped names"])
+        if self._undo:
+            self._back()
+        super().settle()
 
     def act(self, pen: Pen) -> None:
         """A row of one of the tables comes, goes, or changes."""
@@ -386,7 +368,7 @@ class ColumnsWorld(World):
             self.met[pen.history].add("statement on a partition")
         if table == "parts" and not self._leaves[leaf]:
             return
-        if site == "hq" and self._renamed and table == "wide":
+        if site == "hq" and self._undo and table == "wide":
             return
         done, _ = self.write(
             pen, site, lambda rows: _statements(pen, table, where, rows)

@@ -34,10 +34,15 @@ class Change:
             return set()
         return {c for c in self.after if self.after[c] != self.before.get(c)}
 
-    def renamed(self, now: Mapping[str, str]) -> Change:
-        """The same change, of columns that are called otherwise."""
+    def renamed(self, now: Mapping[str, str | None]) -> Change:
+        """The same change, of columns that are called otherwise; None are left out."""
         before, after = (
-            row and {now.get(name, name): value for name, value in row.items()}
+            row
+            and {
+                called: value
+                for name, value in row.items()
+                if (called := now.get(name, name)) is not None
+            }
             for row in (self.before, self.after)
         )
         return Change(before, after)

@@ -256,7 +256,8 @@ class World(ABC):
                 statements += [delete(table, int(str((call.new or {})["id"])))]
             elif set(call.old) - {"id"}:
                 key = int(str(call.old["id"]))
-                others = {c: v for c, v in call.old.items() if c != "id"}
+                gone = {c for c in call.old if c.endswith(" (gone)")}
+                others = {c: v for c, v in call.old.items() if c not in {"id", *gone}}
                 statements.append(update(table, key, **others))
         done, _ = self.write(pen, "hq", lambda _rows: statements)
         if isinstance(done, Deed):
