@@ -51,6 +51,14 @@ ForReason = Annotated[
     Reason | None,
     typer.Option("--reason", help="Only transactions that are parked for this reason."),
 ]
+WithoutGone = Annotated[
+    bool,
+    typer.Option(
+        "--without-gone",
+        help="Leave out the values of columns that the master has dropped; they are "
+        "lost.",
+    ),
+]
 Numbers = Annotated[list[int] | None, typer.Argument(metavar="[ID]...")]
 All = Annotated[bool, typer.Option("--all", help="All parked transactions.")]
 
@@ -124,14 +132,7 @@ def retry(
         bool,
         typer.Option("--with-dependants", help="Also transactions that wait for them."),
     ] = False,
-    without_gone: Annotated[
-        bool,
-        typer.Option(
-            "--without-gone",
-            help="Leave out the values of columns that the master has dropped; they "
-            "are lost.",
-        ),
-    ] = False,
+    without_gone: WithoutGone = False,
 ) -> None:
     """Try to apply parked transactions again; ends with 3 if some cannot be applied.
 
