@@ -15,6 +15,7 @@ from sites.errors import UnknownTable
 from sites.names import QualifiedName
 from sites.sessions.prepared import planned_once
 from sites.sql import load
+from sites.tables import known
 from sites.transfer.types import NativeType, as_record
 
 _EXACT = {
@@ -342,13 +343,18 @@ def describe(connection: Connection, table: QualifiedName) -> Table:
 
 
 def find_table(connection: Connection, table: QualifiedName) -> Table | None:
-    """As `describe`, but None if there is no such table."""
-    found = connection.execute(
-        _described(), {"schema": table.schema, "name": table.name}
-    ).one_or_none()
-    if found is None:
-        return None
-    return Table(
+    """As `describe`, but None if there is no such table.
+
+    A session keeps it with its hash, by which the database says that it still holds.
+    """
+    before: Table | None
+    kept = known.tables(connection)
+    state, before = kept.get(table, (None, None))
+    values = {"schema": table.schema, "name": table.name, "known": state}
+    found = connection.execute(_described(), values).one_or_none()
+    if found is None or found.state == state:
+        return before if found else None
+    made = Table(
         schema=table.schema,
         name=table.name,
         oid=found.oid,
@@ -359,6 +365,8 @@ def find_table(connection: Connection, table: QualifiedName) -> Table | None:
         uniques=tuple(Unique(**row) for row in _rows(found.uniques)),
         foreign_keys=tuple(ForeignKey(**row) for row in _rows(found.foreign_keys)),
     )
+    kept[table] = found.state, made
+    return made
 
 
 def _room(kind: str) -> tuple[str, int]:
@@ -378,7 +386,8 @@ def _glance() -> TextClause:
 def _described() -> TextClause:
     parts = {name: load(name) for name in ("columns", "constraints", "foreign_keys")}
     parts["columns"] = parts["columns"].format(state=load("column_state"))
-    return planned_once(sa.text(load("described").format(**parts)))
+    described = sa.text(load("described").format(**parts))
+    return planned_once(described.bindparams(sa.bindparam("known", type_=Text)))
 
 
 def _rows(found: list[dict[str, Any]] | None) -> list[dict[str, Any]]:

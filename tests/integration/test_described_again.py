@@ -1,0 +1,66 @@
+"""A session that describes a table again is told only what has changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from sites import QualifiedName, Site
+from sites.tables import known
+from sites.tables.table import describe, find_table
+from tests.linked_table import run
+
+BAGS = QualifiedName("public", "bags")
+
+
+@pytest.fixture
+def bags(hq: Site) -> Site:
+    run(hq, "CREATE TABLE bags (id int PRIMARY KEY, kg int)")
+    return hq
+
+
+def test_description_is_kept_while_it_holds(bags: Site) -> None:
+    with bags.session() as session:
+        first = describe(session, BAGS)
+        session.rollback()
+        run(bags, "INSERT INTO bags VALUES (1, 20)", "ANALYZE bags")
+        assert describe(session, BAGS) is first
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "ALTER TABLE bags ADD place text",
+        "ALTER TABLE bags ALTER kg SET NOT NULL",
+        "ALTER TABLE bags ALTER kg TYPE bigint",
+        "CREATE UNIQUE INDEX bags_kg ON bags (kg)",
+        "ALTER TABLE bags ADD FOREIGN KEY (kg) REFERENCES bags",
+        "CREATE RULE nothing AS ON INSERT TO bags DO INSTEAD NOTHING",
+        "DROP TABLE bags; CREATE TABLE bags (id int PRIMARY KEY, kg int)",
+    ],
+)
+def test_altered_table_is_described_anew(bags: Site, ddl: str) -> None:
+    with bags.session() as session, bags.session() as another:
+        first = describe(session, BAGS)
+        session.rollback()
+        run(bags, *ddl.split(";"))
+        again = describe(session, BAGS)
+        assert again != first
+        assert again == describe(another, BAGS)
+
+
+def test_dropped_table_is_gone(bags: Site) -> None:
+    with bags.session() as session:
+        describe(session, BAGS)
+        session.rollback()
+        run(bags, "DROP TABLE bags")
+        assert find_table(session, BAGS) is None
+
+
+def test_only_so_many_are_kept(bags: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "MOST", 1)
+    run(bags, "CREATE TABLE places (id int PRIMARY KEY)")
+    with bags.session() as session:
+        describe(session, BAGS)
+        describe(session, QualifiedName("public", "places"))
+        assert len(known.tables(session)) == 0
+        assert describe(session, BAGS).names == ("id", "kg")
