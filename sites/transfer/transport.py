@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, cast
 
@@ -30,7 +31,10 @@ PIECE = 64 * 1024
 #: The protocol counts the values of a statement in two bytes.
 MOST_VALUES = 65_535
 
-_NOTHING = sql.SQL("")
+#: Building the statement for so few rows takes longer than running it.
+FEW = 8
+
+_DELETING = sql.SQL("DELETE FROM {}")
 
 #: Progress of a COPY is reported each time after this many rows.
 COUNTED = 10_000
@@ -116,13 +120,10 @@ def send(
             [_text(found.get_value(n, m)) for m in range(found.nfields)]
             for n in range(found.ntuples)
         ]
-        gone = sql.SQL("DELETE FROM {}").format(_name(table))
         if not rows:
-            writer.execute(gone)
+            writer.execute(_DELETING.format(_name(table)))
             return 0
-        # It deletes the rows of before: the two parts see the table as it was.
-        instead = sql.SQL("WITH gone AS ({}) ").format(gone)
-        return _insert(writer, table, columns, rows, instead)
+        return _insert(writer, table, columns, rows, instead=True)
 
 
 def _text(value: bytes | None) -> str | None:
@@ -295,35 +296,52 @@ def _insert(
     table: TableClause,
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
-    before: sql.Composable = _NOTHING,
+    *,
+    instead: bool = False,
 ) -> int:
     """Write rows of text by one INSERT, which casts them to the columns' types.
 
     Uses several statements if the values are too many for one.
 
     Parameters:
-        before: begins the first statement.
+        instead: of the rows that the table has.
     """
     if not rows:
         return 0
     most = MOST_VALUES // len(columns)
     if len(rows) > most:
-        first = _insert(writer, table, columns, rows[:most], before)
+        first = _insert(writer, table, columns, rows[:most], instead=instead)
         return first + _insert(writer, table, columns, rows[most:])
-    line = sql.SQL("({})").format(
-        sql.SQL(", ").join([sql.Placeholder()] * len(columns))
-    )
-    statement = sql.SQL("{}INSERT INTO {} ({}) VALUES {}").format(
-        before,
-        _name(table),
-        comma(identifiers(columns)),
-        sql.SQL(", ").join([line] * len(rows)),
-    )
+    build = _inserting if len(rows) <= FEW else _inserting.__wrapped__
+    statement = build(_parts(table), tuple(columns), len(rows), instead)
     return writer.execute(statement, list(chain.from_iterable(rows))).rowcount
 
 
+@lru_cache(maxsize=256)
+def _inserting(
+    parts: tuple[str, ...], columns: tuple[str, ...], rows: int, instead: bool
+) -> bytes:
+    """The INSERT of so many rows; those of few are kept."""
+    line = sql.SQL("({})").format(
+        sql.SQL(", ").join([sql.Placeholder()] * len(columns))
+    )
+    name = sql.Identifier(*parts)
+    statement = sql.SQL("INSERT INTO {} ({}) VALUES {}").format(
+        name, comma(identifiers(columns)), sql.SQL(", ").join([line] * rows)
+    )
+    if instead:
+        # It deletes the rows of before: the two parts see the table as it was.
+        gone = sql.SQL("WITH gone AS ({}) ").format(_DELETING.format(name))
+        statement = gone + statement
+    return statement.as_bytes()
+
+
+def _parts(table: TableClause) -> tuple[str, ...]:
+    return tuple(part for part in (table.schema, table.name) if part)
+
+
 def _name(table: TableClause) -> sql.Identifier:
-    return sql.Identifier(*(part for part in (table.schema, table.name) if part))
+    return sql.Identifier(*_parts(table))
 
 
 @contextmanager
