@@ -300,19 +300,27 @@ def autocommit(*connections: Connection) -> Iterator[None]:
 
     The connections must be outside a transaction, and are so afterwards.
     """
-    levels = [
-        one.get_execution_options().get("isolation_level", "READ COMMITTED")
-        for one in connections
-    ]
-    for one in connections:
-        one.execution_options(isolation_level="AUTOCOMMIT")
+    before = [_set_autocommit(one, on=True) for one in connections]
     try:
         yield
     finally:
-        for one, level in zip(connections, levels, strict=True):
+        for one, was in zip(connections, before, strict=True):
             if not one.invalidated:
                 one.rollback()
-                one.execution_options(isolation_level=level)
+                _set_autocommit(one, on=was)
+
+
+def _set_autocommit(connection: Connection, *, on: bool) -> bool:
+    """Have the driver begin no transactions, or begin them again; returns what it did.
+
+    SQLAlchemy would note the same as another level of isolation, and undo each change
+    of it once more when the pool gets the connection back.
+    """
+    driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
+    was = driver.autocommit
+    if was != on:
+        driver.autocommit = on
+    return was
 
 
 @contextmanager
