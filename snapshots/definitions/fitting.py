@@ -6,6 +6,13 @@ If a type rounds or cuts it, the site would silently hold another value.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from psycopg import errors as pg
+from sqlalchemy.exc import DBAPIError
+
+from deferred import sqlstate
 from masters.group_schema import SchemaVersion
 from sites.tables import lossy
 from sites.tables.table import Table
@@ -31,6 +38,26 @@ def refuse_lossy(snapshot: Snapshot, table: Table, base: Table) -> None:
                 snapshot=snapshot.key,
                 column=name,
             )
+
+
+@contextmanager
+def known_values(snapshot: Snapshot) -> Iterator[None]:
+    """Say whose values the site does not know, as one that an enum got at the master.
+
+    Raises:
+        ColumnChanged: a value is none of its type at the site.
+    """
+    try:
+        yield
+    except DBAPIError as error:
+        if not isinstance(error.orig, pg.InvalidTextRepresentation):
+            raise
+        raise ColumnChanged(
+            f"{snapshot.master} has a value for which {snapshot.key} has no place: "
+            f"{sqlstate.message(error).rstrip('.')}. If it is one of an enum, add it "
+            "at the site (ALTER TYPE ... ADD VALUE).",
+            snapshot=snapshot.key,
+        ) from error
 
 
 def refuse_other_version(

@@ -15,7 +15,7 @@ from deferred import sqlstate
 from deferred.parked import withdrawn
 from deferred.queues.queue import Queue, list_queues
 from sites import faults, retry, traces
-from snapshots.definitions import behind, refresh_group
+from snapshots.definitions import behind, fitting, refresh_group
 from snapshots.definitions.definition import Definition, define
 from snapshots.definitions.errors import ChangeWithdrawn
 from snapshots.definitions.policy import Leaving
@@ -138,7 +138,8 @@ def _write(
                 found.because,
                 queues.get(found.member.snapshot.key),
             )
-            work.take(connection, changes, found.difference)
+            with fitting.known_values(found.member.snapshot):
+                work.take(connection, changes, found.difference)
             if found.leaving is not None:
                 work.mark_leaving(connection, changes, found.leaving)
             group.append(changes)
