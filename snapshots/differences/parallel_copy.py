@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sites.progress import Progress
 from sites.sessions.site import Site
 from snapshots.differences import difference
+from snapshots.spark import claims
 
 if TYPE_CHECKING:
     from snapshots.spark.load import CopyJob
@@ -56,6 +57,4 @@ def end(connection: Connection, load_id: uuid.UUID) -> None:
 
     Tasks may outlive the process that started the copy.
     """
-    from snapshots.spark.load import forget
-
-    forget(connection, load_id)
+    claims.forget(connection, load_id)

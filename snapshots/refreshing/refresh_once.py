@@ -21,7 +21,7 @@ from sites.capture import position
 from sites.progress import Progress
 from sites.sessions import contacts
 from sites.sessions.peers import Pair
-from snapshots.creating import base_table, follow_ddl
+from snapshots.creating import follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
 from snapshots.definitions.refresh_notes import COMPARE, MERGE, START, WINDOW
 from snapshots.definitions.refresh_notes import LOAD as LOADING
@@ -40,7 +40,7 @@ from snapshots.differences.window import FAST, LOAD, Member, Window
 from snapshots.errors import PositionMoved
 from snapshots.keys import Keys
 from snapshots.merging.merge import Merged
-from snapshots.refreshing import extra_keys, first_load, former, idle
+from snapshots.refreshing import extra_keys, first_load, former, idle, linking
 from snapshots.refreshing.commit import commit
 from snapshots.refreshing.task import Task, hold, hold_master, kept, register_new
 from snapshots.reports import SnapshotReport
@@ -48,16 +48,6 @@ from snapshots.side import Side, Sides
 
 #: Batches that a traced refresh is linked to, at most.
 LINKS = 32
-
-#: PostgreSQL refuses the foreign key: the parent lacks a unique constraint that the
-#: master got later, a column has another type, a constraint of the site's own has the
-#: name, or our user does not own the table.
-_CANNOT_LINK = (
-    pg.InvalidForeignKey,
-    pg.DatatypeMismatch,
-    pg.DuplicateObject,
-    pg.InsufficientPrivilege,
-)
 
 
 def refresh_once(
@@ -111,7 +101,7 @@ def refresh_once(
     faults.point("refresh.after_merge")
     _sweep(task, compared)
     faults.point("refresh.after_sweep")
-    _link(task, seen)
+    linking.link(task.site, seen.members)
     faults.point("refresh.before_advance")
     _tell_master(task, seen)
     if task.group.has_left:
@@ -318,23 +308,6 @@ def _sweep(task: Task, compared: Sequence[Compared]) -> None:
             assert isinstance(found.difference, Stage)
             stage.forget(connection, found.difference)
             stage.drop(connection, found.member.snapshot)
-
-
-def _link(task: Task, seen: Window) -> None:
-    """Add the foreign keys whose two snapshots are there now.
-
-    Each key is added in a transaction of its own: if the table cannot be locked within
-    500 ms, because users write to it, a later refresh adds the key. A second
-    transaction checks the rows, while users go on writing. A key that the site cannot
-    have does not fail the refresh, whose rows are written already.
-    """
-    for reference in base_table.missing_references(seen.members):
-        with suppress(pg.LockNotAvailable, *_CANNOT_LINK):
-            for step in (base_table.add_reference, base_table.check_reference):
-                with task.site.transaction() as connection:
-                    brief = func.set_config("lock_timeout", "500ms", True)
-                    connection.execute(select(brief))
-                    step(connection, reference)
 
 
 def _unchanged(task: Task) -> tuple[SnapshotReport, ...]:

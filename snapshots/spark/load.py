@@ -3,8 +3,7 @@
 A task pipes COPY of one database into COPY of another and looks at no value in
 between. Spark may run a task twice, at once or one after the other, even after
 the load has ended: each range is one transaction at the target, which claims
-the range in `snaptide.load_range` before it copies. Range 0 stands there from
-the beginning of the load to its end; without it no task copies anything.
+the range before it copies (`snapshots.spark.claims`).
 """
 
 from __future__ import annotations
@@ -21,17 +20,16 @@ import sqlalchemy as sa
 from psycopg import sql
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from sqlalchemy.dialects.postgresql import insert
 
 from sites import QualifiedName
 from sites.progress import Progress
 from sites.tables.users_triggers import silenced
 from sites.transfer import arrow, transport
+from snapshots.spark import claims
 from snapshots.spark.catalog import load_range
 from snapshots.spark.connection import begin
 from snapshots.spark.errors import LoadFailed
 
-_GATE = 0
 _POLL_SECONDS = 0.5
 
 
@@ -70,7 +68,7 @@ def copy_ranges(
         snapshot: exported by a transaction at the source that stays open until
             this returns; all ranges see its moment.
         progress: called twice a second from another thread, and at the end.
-        load_id: lets the caller `forget` the load after a crash.
+        load_id: lets the caller `claims.forget` the load after a crash.
 
     Returns:
         How many rows were written.
@@ -81,7 +79,7 @@ def copy_ranges(
     """
     load = load_id or uuid.uuid4()
     with begin(target_uri) as connection:
-        connection.execute(sa.insert(load_range).values(_claim(load, _GATE)))
+        claims.begin(connection, load)
     try:
         with _reported(target_uri, load, progress):
             _run(spark, _task(source_uri, target_uri, jobs, snapshot, load), len(jobs))
@@ -91,21 +89,10 @@ def copy_ranges(
         raise LoadFailed(_safe(error, source_uri, target_uri), load_id=load) from None
     finally:
         with begin(target_uri) as connection:
-            forget(connection, load)
+            claims.forget(connection, load)
     if progress is not None:
         progress(rows, rows, "rows")
     return rows
-
-
-def forget(connection: sa.Connection, load_id: uuid.UUID) -> None:
-    """End a load: wait for its tasks that are writing, and let no other begin.
-
-    Writes to `snaptide.load_range`, and commits nothing.
-    """
-    of_load = load_range.c.load_id == load_id
-    gate = sa.delete(load_range).where(of_load, load_range.c.range_no == _GATE)
-    connection.execute(gate)
-    connection.execute(sa.delete(load_range).where(of_load))
 
 
 def copy_range(
@@ -122,33 +109,17 @@ def copy_range(
         How many rows were written by this call.
     """
     with begin(target_uri) as target:
-        if not _is_open(target, load) or not _claims(target, load, number):
+        if not claims.is_open(target, load):
+            return 0
+        if not claims.claims(target, load, number):
             return 0
         for name, value in job.settings.items():
             target.execute(sa.select(sa.func.set_config(name, value, True)))
         jobs = (job, *job.then)
         with silenced(target, (one.into for one in jobs)):
             rows = _pipe(source_uri, transport.raw(target), jobs, snapshot)
-        of_range = (load_range.c.load_id == load) & (load_range.c.range_no == number)
-        target.execute(sa.update(load_range).where(of_range).values(rows=rows))
+        claims.note(target, load, number, rows)
         return rows
-
-
-def _is_open(target: sa.Connection, load: uuid.UUID) -> bool:
-    """Whether the load goes on; if so, it cannot end before this transaction."""
-    of_gate = (load_range.c.load_id == load) & (load_range.c.range_no == _GATE)
-    gate = sa.select(load_range.c.range_no).where(of_gate)
-    return target.scalar(gate.with_for_update(read=True)) is not None
-
-
-def _claims(target: sa.Connection, load: uuid.UUID, number: int) -> bool:
-    """Whether this task gets the range; waits for another that is copying it."""
-    claim = insert(load_range).values(_claim(load, number)).on_conflict_do_nothing()
-    return target.scalar(claim.returning(load_range.c.range_no)) is not None
-
-
-def _claim(load: uuid.UUID, number: int) -> dict[str, object]:
-    return {"load_id": load, "range_no": number, "rows": 0}
 
 
 def _pipe(
@@ -210,13 +181,10 @@ def _run(
 
 def _finished(connection: sa.Connection, load: uuid.UUID, ranges: int) -> int:
     """Count the rows that were written, and check that no range is missing."""
-    counted = sa.select(
-        sa.func.count(), sa.func.coalesce(sa.func.sum(load_range.c.rows), 0)
-    ).where(load_range.c.load_id == load, load_range.c.range_no != _GATE)
-    done, rows = connection.execute(counted).one()
-    if done != ranges:
-        raise LoadFailed(f"{ranges - done} of {ranges} ranges are missing.")
-    return int(rows)
+    done = claims.done(connection, load)
+    if len(done) != ranges:
+        raise LoadFailed(f"{ranges - len(done)} of {ranges} ranges are missing.")
+    return sum(done.values())
 
 
 @contextmanager
