@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         CannotLogTable as CannotLogTable,
         CannotPartition as CannotPartition,
         DdlRefused as DdlRefused,
+        ImageNameTaken as ImageNameTaken,
         InvalidNetChange as InvalidNetChange,
         InvalidParameter as InvalidParameter,
         MethodDoesNotFit as MethodDoesNotFit,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         UnknownColumn as UnknownColumn,
         UnknownColumnGroup as UnknownColumnGroup,
         UnknownConstraint as UnknownConstraint,
+        UnknownImage as UnknownImage,
         UnknownMethod as UnknownMethod,
         UnknownParameter as UnknownParameter,
         UnknownRoutine as UnknownRoutine,
@@ -47,6 +49,11 @@ if TYPE_CHECKING:
         PastDdl as PastDdl,
         execute_ddl as execute_ddl,
         list_ddl as list_ddl,
+    )
+    from masters.log.images import (
+        RegisteredImage as RegisteredImage,
+        drop_image as drop_image,
+        list_images as list_images,
     )
     from masters.log.purge import (
         LogPurgeReport as LogPurgeReport,

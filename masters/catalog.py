@@ -47,7 +47,8 @@ snapshot_log = Table(
     UniqueConstraint("table_schema", "table_name"),
 )
 
-#: One row for each snapshot, at any site, that is refreshed from this master.
+#: One row for each snapshot, at any site, that is refreshed from this master, and for
+#: each table of an image.
 registered_snapshot = Table(
     "registered_snapshot",
     metadata,
@@ -62,6 +63,21 @@ registered_snapshot = Table(
     # The logs need not keep changes that this position has seen.
     Column("position", PgSnapshot),
     Column("refreshed_at", DateTime(timezone=True)),
+)
+
+#: One row for each image of tables of this master, until it is dropped or expires. Its
+#: tables stand in registered_snapshot, with the image's id in place of a site's.
+image = Table(
+    "image",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column(
+        "began_at", DateTime(timezone=True), nullable=False, server_default=func.now()
+    ),
+    # When its last slice was written; NULL before.
+    Column("made_at", DateTime(timezone=True)),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
 )
 
 #: One row for each table that DDL changed whose columns sites are to follow.

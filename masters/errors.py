@@ -228,6 +228,20 @@ class NoSuchRecord(SnaptideError):
     hint = "List them with: snaptide conflicts list SITE"
 
 
+class UnknownImage(SnaptideError):
+    """The master keeps its logs for no such image."""
+
+    code = "SNP-111"
+    hint = "List those that there are with: snaptide image list SITE"
+
+
+class ImageNameTaken(SnaptideError):
+    """The master has another image of that name."""
+
+    code = "SNP-112"
+    hint = "Choose another name (--name), or run: snaptide image drop SITE NAME"
+
+
 # Numbers that sites lease: SNP-14x.
 
 

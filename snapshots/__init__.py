@@ -118,6 +118,24 @@ if TYPE_CHECKING:
         UsersInTheWay as UsersInTheWay,
         WrongMethod as WrongMethod,
     )
+    from snapshots.images.errors import (
+        AlreadyLoaded as AlreadyLoaded,
+        ImageColumnsDiffer as ImageColumnsDiffer,
+        ImageConditionRefused as ImageConditionRefused,
+        ImageDamaged as ImageDamaged,
+        ImageExpired as ImageExpired,
+        ImageFolderUnusable as ImageFolderUnusable,
+        ImageLacksRows as ImageLacksRows,
+        ImageOfAnotherMaster as ImageOfAnotherMaster,
+        NotAnImage as NotAnImage,
+        SliceMissing as SliceMissing,
+    )
+    from snapshots.images.load import load_image as load_image
+    from snapshots.images.make import make_image as make_image
+    from snapshots.images.report import (
+        ImageReport as ImageReport,
+        LoadReport as LoadReport,
+    )
     from snapshots.merging.held_keys import (
         HeldCount as HeldCount,
         HeldRow as HeldRow,

@@ -143,7 +143,8 @@ snapshot = Table(
     # its partitions, and tables that inherit from it.
     Column("master_parts", ARRAY(BigInteger)),
     # Their files in the same order, and which of the master's columns each column of
-    # the snapshot was: if that has changed, the next refresh compares all rows.
+    # the snapshot was, then or when it was created: if that has changed, the next
+    # refresh compares all rows.
     Column("master_files", ARRAY(BigInteger)),
     Column("master_columns", ARRAY(Text)),
     # The same for each other table that the condition asks, by name; and the functions
@@ -158,6 +159,9 @@ snapshot = Table(
     # and the moment of the master that it shows; NULL if it shows that of the group.
     Column("behind", JSONB(none_as_null=True)),
     Column("position", PgSnapshot),
+    # The image whose rows are, or were at first, in the base table; NULL if a refresh
+    # has filled it.
+    Column("image", Uuid),
     UniqueConstraint("schema", "base_table"),
     CheckConstraint("leaving IN ('drain', 'keep', 'freeze', 'park')", name="leaving"),
 )

@@ -21,7 +21,7 @@ from masters.catalog import (
     site_ddl as ddl_catalog,
 )
 from masters.errors import DdlRefused
-from masters.log import partition, site_ddl
+from masters.log import partition, registration, site_ddl
 from sites import QualifiedName, Site, faults
 from sites.sessions import identity
 from sites.tables import locks, lossy
@@ -319,7 +319,9 @@ def _of_table(
     """The sites that have snapshots of a table."""
     at = registered_snapshot.c
     wanted = select(at.site_name).where(
-        at.table_schema == table.schema, at.table_name == table.name
+        at.table_schema == table.schema,
+        at.table_name == table.name,
+        registration.OF_SITE,
     )
     if updatable:
         wanted = wanted.where(at.updatable)
@@ -333,6 +335,7 @@ def _past() -> sa.Select[Any]:
         seen.table_schema == at.table_schema,
         seen.table_name == at.table_name,
         func.coalesce(seen.refreshed_at < at.made_at, sa.true()),
+        registration.OF_SITE,
     )
     return (
         select(

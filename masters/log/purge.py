@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Text, cast, func, select, update
 from tenacity import stop_after_attempt, wait_incrementing
 
 from masters.catalog import registered_snapshot, snapshot_log
-from masters.log import registration, ring
+from masters.log import images, registration, ring
 from masters.rules import table_rules
 from sites import QualifiedName, Site, faults, retry
 from sites.capture import position
@@ -49,12 +49,14 @@ def purge_snapshot_logs(
     position and than every open transaction. Writers wait at most 50 ms. (Oracle
     removes rows as soon as the slowest snapshot has them; Snaptide waits until it has
     the whole partition.) If the rules of a table ask when a row was deleted
-    (informix_timestamp), its deletes stay longer, as in Informix's delete table.
+    (informix_timestamp), its deletes stay longer, as in Informix's delete table. Images
+    that have expired count no more.
 
     Parameters:
         deletes_kept: how long those deletes stay, from the time of the delete.
     """
     with identity.initialised(site) as connection:
+        images.forget_expired(connection)
         logs = connection.execute(select(snapshot_log).order_by("id")).all()
     return [_purge(site, log, deletes_kept) for log in logs]
 

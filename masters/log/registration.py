@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import ARRAY, ColumnElement, Connection, Text, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from masters.catalog import registered_snapshot
+from masters.catalog import image, registered_snapshot
 from sites.names import QualifiedName
 from sites.sessions.prepared import as_json, planned_once
 from sites.transfer.types import PgSnapshot
@@ -60,6 +60,47 @@ def of_log(table: QualifiedName) -> ColumnElement[bool]:
     """Whether a registered snapshot is refreshed by the log of a table."""
     own = sa.and_(_at.table_schema == table.schema, _at.table_name == table.name)
     return sa.or_(own, sa.literal(str(table)) == sa.any_(_at.parents))
+
+
+#: Whether a registration is that of a snapshot, and not of an image's table.
+OF_SITE = _at.site_id.not_in(select(image.c.id))
+
+
+def take_over(
+    connection: Connection,
+    site_id: uuid.UUID,
+    snapshots: Mapping[str, QualifiedName],
+    image_id: uuid.UUID,
+) -> set[str]:
+    """Have the logs keep for snapshots what they keep for an image.
+
+    The image cannot be dropped before the commit: in no moment are the changes since
+    the image kept for neither. Writes `registered_snapshot`.
+
+    Parameters:
+        snapshots: registered ones that have the image's rows, each with its table.
+
+    Returns:
+        Those of them for whose table the image is still registered.
+    """
+    of_image = select(_at.table_schema, _at.table_name, _at.position).where(
+        _at.site_id == image_id
+    )
+    kept = of_image.with_for_update(read=True).cte("kept")
+    moved = (
+        sa.update(registered_snapshot)
+        .where(
+            _at.site_id == site_id,
+            sa.tuple_(_at.snapshot, _at.table_schema, _at.table_name).in_(
+                [(name, one.schema, one.name) for name, one in snapshots.items()]
+            ),
+            kept.c.table_schema == _at.table_schema,
+            kept.c.table_name == _at.table_name,
+        )
+        .values(position=kept.c.position, refreshed_at=func.now())
+        .returning(_at.snapshot)
+    )
+    return {*connection.scalars(moved)}
 
 
 def advance(

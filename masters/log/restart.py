@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, delete, func, select, update
 
 from masters.catalog import registered_snapshot, snapshot_log
+from masters.log import images
 from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.transfer.types import Xid8
@@ -19,8 +20,10 @@ from sites.transfer.types import Xid8
 def restart_logs(connection: Connection) -> int:
     """Start the logs anew; return how many rows of other clusters were removed.
 
-    Writes the logs, snapshot_log and registered_snapshot.
+    Images of the time before cannot be loaded any more, and are forgotten. Writes the
+    logs, snapshot_log, image and registered_snapshot.
     """
+    images.forget_all(connection)
     removed = 0
     for name in connection.scalars(select(snapshot_log.c.log_table)).all():
         log = sa.table(name, sa.column("xid", Xid8()), schema=SCHEMA)

@@ -7,7 +7,7 @@ print and read alike).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain, islice
@@ -145,6 +145,40 @@ def rows(source: Connection, query: str) -> Iterator[tuple[str | None, ...]]:
         yield from cast("Iterator[tuple[str | None, ...]]", found.rows())
 
 
+def copy_out(source: Connection, query: str, write: Callable[[bytes], object]) -> int:
+    """Hand out the rows of a query as COPY prints them; return how many they are.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(query))
+    return _read(source, out, write)
+
+
+def _read(
+    source: Connection, out: sql.Composed, write: Callable[[bytes], object]
+) -> int:
+    with _reported(source), raw(source).cursor() as reader:
+        with reader.copy(out) as found:
+            for piece in joined(found):
+                write(piece)
+        return reader.rowcount
+
+
+def copy_pieces(
+    target: Connection,
+    table: TableClause,
+    columns: Sequence[str],
+    pieces: Iterable[bytes],
+) -> int:
+    """Copy rows that `copy_out` has handed out into a table; return how many.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    return _written(target, copy_in(table, columns), pieces)
+
+
 def copied(
     source: Connection,
     select: Select[tuple[object, ...]],
@@ -214,6 +248,12 @@ def copy_csv(
         sqlalchemy.exc.DBAPIError: as any statement would.
     """
     into = copy_in(table, columns) + sql.SQL(" (FORMAT csv, ENCODING 'UTF8')")
+    return _written(target, into, pieces)
+
+
+def _written(
+    target: Connection, into: sql.Composed, pieces: Iterable[bytes | bytearray]
+) -> int:
     with _reported(target), raw(target).cursor() as writer:
         with writer.copy(into) as sink:
             for piece in pieces:
@@ -230,13 +270,7 @@ def copy_out_csv(source: Connection, select: Select[tuple[object, ...]]) -> byte
     """
     out = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)")
     found = bytearray()
-    with (
-        _reported(source),
-        raw(source).cursor() as reader,
-        reader.copy(out.format(sql.SQL(literal_text(select)))) as rows,
-    ):
-        for row in rows:
-            found += row
+    _read(source, out.format(sql.SQL(literal_text(select))), found.extend)
     return found
 
 

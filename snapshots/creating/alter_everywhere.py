@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row
 from sqlalchemy.exc import DBAPIError
 
 from masters.catalog import registered_snapshot
+from masters.log import registration
 from sites import names
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite
 from sites.sessions import identity
@@ -54,7 +55,11 @@ def alter_columns_everywhere(
     name, at = names.parse(table), registered_snapshot.c
     registered = (
         sa.select(at.site_id, at.site_name, at.snapshot)
-        .where(at.table_schema == name.schema, at.table_name == name.name)
+        .where(
+            at.table_schema == name.schema,
+            at.table_name == name.name,
+            registration.OF_SITE,
+        )
         .order_by(at.site_name, at.snapshot)
     )
     with identity.confirmed(master) as connection:

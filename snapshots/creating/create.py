@@ -134,7 +134,8 @@ def _describe(
         updatable=updatable,
         leaving=leaving,
         loaded=False,
-        # If the master renames columns before the first refresh, it follows.
+        # If the master renames columns before the first refresh, it follows; and an
+        # image of other columns is refused.
         master_columns=tuple(
             definition.table.column(name).state for name in definition.columns
         ),

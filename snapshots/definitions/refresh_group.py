@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -222,6 +223,13 @@ def refreshed(name: str) -> Update:
         sa.update(_group)
         .where(_group.c.name == name)
         .values(refreshed_at=func.clock_timestamp())
+    )
+
+
+def date(connection: Connection, name: str, at: datetime) -> None:
+    """Note that the moment that a group shows is of another time than now."""
+    connection.execute(
+        sa.update(_group).where(_group.c.name == name).values(refreshed_at=at)
     )
 
 

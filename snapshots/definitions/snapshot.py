@@ -68,6 +68,8 @@ class Snapshot:
     behind: Mapping[str, Any] | None = None
     #: the moment of the master that it shows, if it is not the group's
     position: str | None = None
+    #: the image that its first rows are from; None if a refresh has brought them
+    image: uuid.UUID | None = None
 
     @property
     def qualified(self) -> QualifiedName:
@@ -151,11 +153,12 @@ def members(connection: Connection, group: str) -> list[Snapshot]:
 
 def of(found: Sequence[Mapping[str, Any]] | None) -> tuple[Snapshot, ...]:
     """The snapshots in the column `MEMBERS` of a row."""
-    return tuple(_of({**row, "schema_group": _id(row)}) for row in found or ())
+    return tuple(_of({**row, **_ids(row)}) for row in found or ())
 
 
-def _id(row: Mapping[str, Any]) -> uuid.UUID | None:
-    return None if row["schema_group"] is None else uuid.UUID(row["schema_group"])
+def _ids(row: Mapping[str, Any]) -> dict[str, uuid.UUID | None]:
+    names = ("schema_group", "image")
+    return {name: row[name] and uuid.UUID(row[name]) for name in names}
 
 
 def all_of(connection: Connection) -> list[Snapshot]:

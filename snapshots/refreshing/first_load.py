@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import uuid
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, update
 
 from sites.conditions import ranges
 from sites.progress import Progress
 from sites.sessions.site import Site
 from sites.tables import ddl, roles
 from sites.transfer.transport import copy_in, literal_text
+from snapshots import catalog
 from snapshots.creating import base_table
 from snapshots.definitions.definition import Definition
+from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences import images, parallel_copy
 from snapshots.differences.window import Member
 from snapshots.errors import FirstLoadByAnother
@@ -49,11 +51,8 @@ def copy(
     """
     from snapshots.spark.load import CopyJob
 
-    load_id = uuid.uuid5(_LOADS, str(member.snapshot.base))
     with site.transaction() as connection:
-        _refuse_another(connection, member)
-        parallel_copy.end(connection, load_id)
-        ddl.truncate(connection, member.snapshot.base)
+        empty(connection, member.snapshot)
     parts = ranges.ctid_ranges(reader, member.snapshot.master)
     target = copy_in(member.base.sql(), member.carried).as_string()
     jobs = [
@@ -64,16 +63,44 @@ def copy(
         )
         for part in parts
     ]
-    return parallel_copy.run(master, site, jobs, moment, load_id, progress)
+    load = load_id(member.snapshot)
+    return parallel_copy.run(master, site, jobs, moment, load, progress)
 
 
-def _refuse_another(connection: Connection, member: Member) -> None:
+def load_id(snapshot: Snapshot) -> uuid.UUID:
+    """What the load of a base table is called, whatever its rows come from."""
+    return uuid.uuid5(_LOADS, str(snapshot.base))
+
+
+def empty(
+    connection: Connection, snapshot: Snapshot, image: uuid.UUID | None = None
+) -> None:
+    """Remove the remains of an earlier load, of which nothing can write any more.
+
+    Parameters:
+        image: whose rows are to come; None if they come from the master.
+
+    Raises:
+        FirstLoadByAnother: the site's user does not own the table.
+    """
+    _refuse_another(connection, snapshot)
+    parallel_copy.end(connection, load_id(snapshot))
+    ddl.truncate(connection, snapshot.base)
+    at = catalog.snapshot.c
+    connection.execute(
+        update(catalog.snapshot)
+        .where(at.schema == snapshot.schema, at.name == snapshot.name)
+        .values(image=image)
+    )
+
+
+def _refuse_another(connection: Connection, snapshot: Snapshot) -> None:
     """Refuse another owner's table: a load adds constraints and triggers to it."""
-    if not roles.owns(connection, member.snapshot.base):
+    if not roles.owns(connection, snapshot.base):
         raise FirstLoadByAnother(
-            f"Snapshot {member.snapshot.key} is not filled yet, and the site's user "
-            "does not own it.",
-            snapshot=member.snapshot.key,
+            f"Snapshot {snapshot.key} is not filled yet, and the site's user does not "
+            "own it.",
+            snapshot=snapshot.key,
         )
 
 

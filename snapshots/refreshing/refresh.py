@@ -112,7 +112,7 @@ def _refresh(
     """Push, then bring the group to a moment, in as many turns as it takes."""
     started = time.monotonic()
     with site.session() as connection, autocommit(connection):
-        group, named = _group_of(connection, site.name, what)
+        group, named = group_of(connection, site.name, what)
     span.note(group=group.name, master=group.master)
     pushed, refused, steps = None, None, Steps()
     if chosen.push_deferred_rpc and group.has_queues:
@@ -220,7 +220,7 @@ def _split(what: str | Sequence[str]) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _group_of(
+def group_of(
     connection: Connection, name: str, what: str | Sequence[str]
 ) -> tuple[RefreshGroup, list[str]]:
     """The group that `what` means, and the names that were given.

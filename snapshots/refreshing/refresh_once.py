@@ -42,7 +42,14 @@ from snapshots.keys import Keys
 from snapshots.merging.merge import Merged
 from snapshots.refreshing import extra_keys, first_load, former, idle, linking
 from snapshots.refreshing.commit import commit
-from snapshots.refreshing.task import Task, hold, hold_master, kept, register_new
+from snapshots.refreshing.task import (
+    Task,
+    hold,
+    hold_master,
+    kept,
+    register_new,
+    take_over,
+)
 from snapshots.reports import SnapshotReport
 from snapshots.side import Side, Sides
 
@@ -69,6 +76,7 @@ def refresh_once(
         if follow_ddl.waiting(site_ddl.of(row.site_ddl), task.members):
             raise DdlWaits
         registered = kept(registration.known(row.registered), task.members)
+        registered |= take_over(master, task, registered)
         register_new(master, task, registered)
         faults.point("refresh.after_register")
         logs = log_catalog.names(row.logs)

@@ -157,6 +157,32 @@ def register_new(connection: Connection, task: Task, known: Collection[str]) -> 
         registration.advance(connection, task.who.site_id, new, here)
 
 
+def take_over(connection: Connection, task: Task, known: Collection[str]) -> set[str]:
+    """Have the master keep its logs for snapshots since the image that filled them.
+
+    They were loaded while the master was away, and it has kept its logs for the image.
+    Commits.
+
+    Parameters:
+        connection: to the master, outside a transaction.
+        known: the snapshots for which it keeps them already.
+
+    Returns:
+        Those for which it does now.
+    """
+    found: set[str] = set()
+    waiting = [
+        m
+        for m in task.members
+        if m.image and m.loaded and m.key not in known and not parents.asked(m)
+    ]
+    for image in {m.image for m in waiting if m.image}:
+        tables = {m.key: m.master for m in waiting if m.image == image}
+        with connection.begin():
+            found |= registration.take_over(connection, task.who.site_id, tables, image)
+    return found
+
+
 def registered(
     connection: Connection, site_id: uuid.UUID, members: Sequence[Snapshot]
 ) -> set[str]:

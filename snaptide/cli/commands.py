@@ -35,6 +35,10 @@ class Commands(LoadedLater):
         "shape": Part(
             "Shapes: the columns in which sites show a master's tables.", ["shape"]
         ),
+        "image": Part(
+            "Images: rows of a master in files, which fill snapshots without it.",
+            ["image"],
+        ),
         "numbers": Part(
             "Numbers that sites lease from the sequences of their masters.",
             ["numbers"],

@@ -14,7 +14,7 @@ from rich.tree import Tree
 import groups
 import snapshots
 from sites import names
-from snaptide.cli import snapshot_columns, snapshot_everywhere, snapshot_rows
+from snaptide.cli import image, snapshot_columns, snapshot_everywhere, snapshot_rows
 from snaptide.cli.apply import create_like
 from snaptide.cli.arguments import SiteArgument, complete_site
 from snaptide.cli.failures import end_if
@@ -28,6 +28,7 @@ app = Verbs()
 app.command("held")(snapshot_rows.held)
 app.command("refreshes")(snapshot_rows.refreshes)
 app.command("kept")(snapshot_rows.kept)
+app.command("load")(image.load)
 app.command("alter-all")(snapshot_everywhere.alter_all)
 app.command("remove-kept")(snapshot_rows.remove_kept)
 

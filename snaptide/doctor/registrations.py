@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, func, or_, select
 
 from masters.catalog import registered_snapshot, snapshot_log
+from masters.log import registration
 from sites import QualifiedName, Site
 from sites.errors import SnaptideError
 from sites.sessions import identity
@@ -41,6 +42,7 @@ def _stale(connection: Connection, site: str) -> Iterator[Finding]:
         )
         .where(
             at.position.is_not(None),
+            registration.OF_SITE,
             or_(at.refreshed_at.is_(None), at.refreshed_at < func.now() - STALE),
         )
         .order_by("site_name", "snapshot")
@@ -63,7 +65,9 @@ def _stale(connection: Connection, site: str) -> Iterator[Finding]:
 
 def _orphaned(connection: Connection, site: Site) -> Iterator[Finding]:
     rows = connection.execute(
-        select(registered_snapshot).order_by("site_name", "snapshot")
+        select(registered_snapshot)
+        .where(registration.OF_SITE)
+        .order_by("site_name", "snapshot")
     ).all()
     for name in dict.fromkeys(row.site_name for row in rows):
         theirs = [row for row in rows if row.site_name == name]

@@ -33,6 +33,8 @@ ELSEWHERE = (
     "group_rectify.",
     "switch.",
     "former.",
+    "image_make.",
+    "image_load.",
     "numbers.",
     "snapshot_alter.before_numbers",
     "snapshot_alter.before_columns",

@@ -47,6 +47,7 @@ BY_NAME = {
     "DESTINATION": "hq",
     "ID": "1",
     "RUN": "1",
+    "GROUP|SNAPSHOT": "g",
     "PLACE": "1",
     "COLUMN": "t.id",
     "CONSTRAINT": "t_pkey",

@@ -1,0 +1,1 @@
+"""Images: rows of a master in files, which fill snapshots without the master."""

@@ -1,0 +1,177 @@
+"""`snaptide image`, and `snaptide snapshot load`, which fills snapshots from one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ByteSize, TypeAdapter, ValidationError
+
+import masters
+import snapshots
+from deferred import interval
+from sites import names
+from snaptide.cli.arguments import SiteArgument
+from snaptide.cli.output import show, show_facts, table
+from snaptide.cli.program import Program
+from snaptide.cli.progress import working
+from snaptide.cli.verbs import Verbs
+from snaptide.errors import BadArgument
+
+app = Verbs()
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", file_okay=False, help="Where the files go.")
+]
+
+
+@app.command()
+def make(
+    program: Program,
+    site: SiteArgument,
+    folder: Folder,
+    tables: Annotated[
+        list[str], typer.Argument(metavar="TABLE...", help="table or schema.table")
+    ],
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE=CONDITION",
+            help="Which rows of a table, by an immutable condition; repeatable.",
+        ),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE=COLUMNS",
+            help="The columns of a table, separated by commas; default: all; "
+            "repeatable.",
+        ),
+    ] = None,
+    slice_: Annotated[
+        str,
+        typer.Option("--slice", help="How much of a table is in a file, uncompressed."),
+    ] = "256MB",
+    expires: Annotated[
+        str, typer.Option(help="How long the logs keep what has changed since.")
+    ] = "14d",
+    name: Annotated[
+        str | None, typer.Option(help="Its name at the master; default: the folder's.")
+    ] = None,
+) -> None:
+    """Write rows of one moment of a master to files that fill snapshots without it.
+
+    Users go on writing meanwhile. Until the image expires or is dropped, the snapshot
+    logs keep what has changed since. If it is broken off, run it again: it begins anew
+    in the same folder.
+
+    Example: snaptide image make hq /media/stick/airport flights seats
+
+    Example: snaptide image make hq /tmp/jfk flights --where "flights=origin = 'JFK'"
+    --expires 30d
+    """
+    chosen = {
+        one: [*map(names.plain, names.divided(some, ","))]
+        for one, some in _by_table("--columns", columns).items()
+    }
+    with working(program, site, "image") as shown, shown(folder.name) as progress:
+        report = snapshots.make_image(
+            site,
+            folder,
+            tables,
+            name=name,
+            where=_by_table("--where", where),
+            columns=chosen,
+            slice_bytes=_bytes(slice_),
+            expires=_time(expires),
+            progress=progress,
+        )
+    show(program, report)
+
+
+@app.command("list")
+def list_(program: Program, site: SiteArgument) -> None:
+    """List the images that a master keeps its snapshot logs for.
+
+    Example: snaptide image list hq
+    """
+    found = masters.list_images(site)
+    rows = [
+        (one.name, one.tables, one.began_at, one.made_at or "not yet", one.expires_at)
+        for one in found
+    ]
+    columns = ["image", "tables", "begun", "complete", "expires"]
+    show(program, found, lambda: table(columns, rows))
+
+
+@app.command()
+def drop(
+    program: Program,
+    site: SiteArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The image's name.")],
+) -> None:
+    """Let the snapshot logs of a master go on without an image; its files stay.
+
+    A snapshot that was loaded from it, and not refreshed since, is compared in full by
+    its next refresh.
+
+    Example: snaptide image drop hq airport
+    """
+    masters.drop_image(site, name)
+    show_facts(program, site=site.name, dropped=name)
+
+
+def load(
+    program: Program,
+    site: SiteArgument,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="GROUP|SNAPSHOT", help="A refresh group, or a snapshot of it."
+        ),
+    ],
+    folder: Annotated[
+        Path,
+        typer.Option("--image", metavar="DIR", help="The folder of the image."),
+    ],
+) -> None:
+    """Fill the snapshots of a refresh group from an image; the master may be away.
+
+    They were created, and never refreshed. The group then shows the moment of the
+    image, and its first refresh brings what has changed since. If it is broken off, run
+    it again: it goes on where it was.
+
+    Example: snaptide snapshot load jfk airport --image /media/stick/airport
+    """
+    with working(program, site, "load") as shown, shown(what) as progress:
+        report = snapshots.load_image(site, what, folder, progress=progress)
+    show(program, report)
+
+
+def _by_table(option: str, given: list[str] | None) -> dict[str, str]:
+    found = {}
+    for one in given or ():
+        parts = names.divided(one, "=", 1)
+        if len(parts) != 2:
+            raise BadArgument(f"{option} {one}: write TABLE=..., as in flights=...")
+        found[parts[0]] = parts[1]
+    return found
+
+
+def _bytes(given: str) -> int:
+    try:
+        size = TypeAdapter(ByteSize).validate_python(given)
+    except ValidationError:
+        size = ByteSize(0)
+    if size < 1:
+        raise BadArgument(f"--slice takes a size like 256MB, not {given!r}.")
+    return size
+
+
+def _time(given: str) -> timedelta:
+    duration = interval.duration_of(given)
+    if not duration:
+        raise BadArgument(f"--expires takes a duration like 14d, not {given!r}.")
+    return duration

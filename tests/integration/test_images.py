@@ -1,0 +1,223 @@
+"""Images: files of one moment of a master, from which snapshots are filled."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+import masters
+import snapshots
+from sites import Directory, Site
+from tests.fix_commands import Snaptide
+from tests.fix_worker import WriteSettings
+from tests.imaged import away, create, make
+from tests.imaged import master as master
+from tests.linked_table import queued, run, scalar
+from tests.stories import assert_equal_to_master, refresh, settle
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@contextmanager
+def writers(hq: Site) -> Iterator[None]:
+    """A user changes rows at the master all the time."""
+    done = threading.Event()
+
+    def write() -> None:
+        number = 10_000
+        while not done.is_set():
+            number += 1
+            run(
+                hq,
+                f"INSERT INTO public.p (id, v, u) VALUES ({number}, 'W', {number})",
+                f"INSERT INTO public.c VALUES ({number}, {number}, 'new')",
+                f"UPDATE public.p SET v = 'X' WHERE id = {number % 6000 + 1}",
+                f"DELETE FROM public.c WHERE id = {number % 6000 + 1}",
+            )
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        writer.join()
+
+
+def methods(jfk: Site, group: str = "g") -> set[str]:
+    return {one.method for one in refresh(jfk, group).values()}
+
+
+def test_loaded_while_users_write_at_the_master(
+    master: Directory, tmp_path: Path
+) -> None:
+    hq, jfk = master["hq"], master["jfk"]
+    create(jfk)
+    with writers(hq):
+        made = make(hq, tmp_path / "image")
+        assert made.slices > 6
+        loaded = snapshots.load_image(jfk, "g", tmp_path / "image")
+    assert loaded.kept
+    assert loaded.slices == made.slices
+    assert sum(loaded.rows.values()) == made.rows
+    # One moment of both tables: no child without its parent.
+    orphans = "SELECT count(*) FROM public.c WHERE p NOT IN (SELECT id FROM public.p)"
+    assert scalar(jfk, orphans) == 0
+    run(jfk, "UPDATE public.p SET v = 'mine' WHERE id = 5000")
+    assert queued(jfk) == 1
+    assert methods(jfk) == {"fast"}
+    found = run(jfk, "SELECT v, twice FROM public.p WHERE id = 5000")
+    assert found == [("mine", 10000)]
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    keys = "SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND convalidated"
+    assert scalar(jfk, f"{keys} AND conrelid = 'public.\"snap$_c\"'::regclass") == 1
+
+
+def test_one_image_fills_narrower_sites_while_the_master_is_away(
+    master: Directory, tmp_path: Path, write_settings: WriteSettings
+) -> None:
+    hq, jfk = master["hq"], master["jfk"]
+    snaptide = Snaptide(write_settings(master))
+    folder = str(tmp_path / "stick")
+    made = snaptide.report("image", "make", "hq", folder, "p", "c", "--slice", "64kB")
+    assert made["rows"] == 12001
+    snapshots.create(
+        jfk,
+        "p",
+        master="hq",
+        updatable=True,
+        group="g",
+        columns=["id", "v", "u"],
+        where="v = 'B' AND u > 3000",
+    )
+    snapshots.create(jfk, "c", master="hq", group="g", where="words IS NULL")
+    with away(jfk) as alone:
+        loaded = snapshots.load_image(alone["jfk"], "p", folder)
+    assert loaded.rows == {"p": 1000, "c": 1}
+    # Its age is that of the image.
+    age = "SELECT refreshed_at FROM snaptide.refresh_group"
+    assert (
+        scalar(jfk, age) == loaded.taken_at == datetime.fromisoformat(made["taken_at"])
+    )
+    assert not loaded.kept
+    run(jfk, "UPDATE public.p SET u = 3999 WHERE id = 3001")
+    run(hq, "UPDATE public.p SET v = 'B' WHERE id = 4001")
+    run(hq, "UPDATE public.p SET v = 'A' WHERE id = 4003")
+    assert methods(jfk) == {"fast"}
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
+def test_an_image_may_have_a_part_of_columns_and_rows(
+    master: Directory, tmp_path: Path, write_settings: WriteSettings
+) -> None:
+    hq, jfk = master["hq"], master["jfk"]
+    snaptide = Snaptide(write_settings(master))
+    made = ["image", "make", "hq", str(tmp_path / "some"), "p", "--expires", "2h"]
+    part = ["--where", "p=v = 'B'", "--columns", "p=id,v"]
+    assert snaptide.report(*made, *part)["rows"] == 2000
+    snapshots.create(jfk, "p", master="hq", where="v = 'B'", columns=["id", "v"])
+    load = ["snapshot", "load", "jfk", "p", "--image", str(tmp_path / "some")]
+    assert snaptide.report(*load)["rows"] == {"p": 2000}
+    run(hq, "DELETE FROM public.c", "DELETE FROM public.p WHERE id < 30")
+    assert methods(jfk, "p") == {"fast"}
+    assert_equal_to_master(jfk)
+
+
+def test_two_snapshots_of_one_table(master: Directory, tmp_path: Path) -> None:
+    hq, jfk = master["hq"], master["jfk"]
+    make(hq, tmp_path / "i", "p")
+    for name, where in {"p": "v = 'A'", "other": "v = 'B'"}.items():
+        snapshots.create(jfk, name, master="hq", table="p", group="g", where=where)
+    loaded = snapshots.load_image(jfk, "g", tmp_path / "i")
+    assert loaded.rows == {"p": 2000, "other": 2000}
+    assert methods(jfk) == {"fast"}
+    assert_equal_to_master(jfk)
+
+
+def test_slices_come_in_any_order(master: Directory, tmp_path: Path) -> None:
+    hq, jfk = master["hq"], master["jfk"]
+    folder, later = tmp_path / "image", tmp_path / "later"
+    made = make(hq, folder)
+    create(jfk)
+    later.mkdir()
+    for number in (1, 3, made.slices):
+        shutil.move(folder / f"slice-{number:06}.copy.zst", later)
+    with pytest.raises(snapshots.SliceMissing, match=r"slice-000001.*slice-000003"):
+        snapshots.load_image(jfk, "g", folder)
+    for path in later.iterdir():
+        shutil.move(path, folder)
+    assert snapshots.load_image(jfk, "g", folder).slices == 3
+    assert methods(jfk) == {"fast"}
+    assert_equal_to_master(jfk)
+
+
+def test_a_refresh_takes_the_place_of_a_load_and_the_other_way_round(
+    master: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hq, jfk = master["hq"], master["jfk"]
+    make(hq, tmp_path / "i", "p")
+    snapshots.create(jfk, "p", master="hq")
+    with monkeypatch.context() as patch:
+        patch.setenv("SNAPTIDE_FAULT", "image_load.after_slice:error")
+        with pytest.raises(Exception, match="after_slice"):
+            snapshots.load_image(jfk, "p", tmp_path / "i")
+        patch.setenv("SNAPTIDE_FAULT", "refresh.after_load:error")
+        with pytest.raises(Exception, match="after_load"):
+            refresh(jfk, "p")
+    # Nothing of what the refresh has filled counts as the image's.
+    loaded = snapshots.load_image(jfk, "p", tmp_path / "i")
+    assert loaded.rows == {"p": 6000}
+    with pytest.raises(snapshots.AlreadyLoaded):
+        snapshots.load_image(jfk, "p", tmp_path / "i")
+    snapshots.drop(jfk, "p")
+    snapshots.create(jfk, "p", master="hq")
+    with monkeypatch.context() as patch:
+        patch.setenv("SNAPTIDE_FAULT", "image_load.before_finish_commit:error")
+        with pytest.raises(Exception, match="before_finish_commit"):
+            snapshots.load_image(jfk, "p", tmp_path / "i")
+    assert methods(jfk, "p") == {"load"}
+    assert_equal_to_master(jfk)
+
+
+def test_dropped_while_the_master_was_away(master: Directory, tmp_path: Path) -> None:
+    """No one could know: the refresh finds out, and compares all rows."""
+    hq, jfk = master["hq"], master["jfk"]
+    make(hq, tmp_path / "i", "p")
+    for name in ("one", "two"):
+        snapshots.create(jfk, name, master="hq", table="p")
+    masters.drop_image(hq, "i")
+    with pytest.raises(snapshots.ImageExpired, match="no longer keeps"):
+        snapshots.load_image(jfk, "one", tmp_path / "i")
+    with away(jfk) as alone:
+        snapshots.load_image(alone["jfk"], "one", tmp_path / "i")
+    run(hq, "UPDATE public.p SET v = 'D' WHERE id = 1")
+    assert methods(jfk, "one") == {"complete"}
+    assert scalar(jfk, "SELECT v FROM public.one WHERE id = 1") == "D"
+    assert methods(jfk, "one") == {"fast"}
+
+
+def test_dropped_after_a_load_began(
+    master: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The logs are kept for the snapshot by then."""
+    hq, jfk = master["hq"], master["jfk"]
+    make(hq, tmp_path / "i", "p")
+    snapshots.create(jfk, "p", master="hq")
+    with monkeypatch.context() as patch:
+        patch.setenv("SNAPTIDE_FAULT", "image_load.before_commit:error:2")
+        with pytest.raises(Exception, match="before_commit"):
+            snapshots.load_image(jfk, "p", tmp_path / "i")
+    masters.drop_image(hq, "i")
+    run(hq, "UPDATE public.p SET v = 'D' WHERE id = 1")
+    masters.purge_snapshot_logs(hq)
+    snapshots.load_image(jfk, "p", tmp_path / "i")
+    assert methods(jfk, "p") == {"fast"}
+    assert_equal_to_master(jfk)
