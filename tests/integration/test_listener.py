@@ -238,6 +238,7 @@ def test_the_error_of_a_schedule_is_over_when_a_push_goes_well(
         eventually(lambda: scalar(jfk, noted))
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_master_that_hangs_delays_only_its_own_sites(
     make_sites: Callable[..., Directory], app_of: Callable[[Directory], Celery]
 ) -> None:
