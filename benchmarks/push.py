@@ -94,7 +94,7 @@ def small(sites: Directory) -> list[Result]:
         return change
 
     name = f"push: {SMALL:,} transactions of one row, over {KEYS:,} rows"
-    return compare(sites, name, before, bar=3)
+    return compare(sites, name, before, bar=2.5)
 
 
 def compare(

@@ -84,7 +84,7 @@ def _alone(sites: Directory, transactions: int, how: str = "") -> list[Result]:
         program.append(_seconds(partial(_both_prepared, sites, key)))
     plain.close()
     against = (
-        (two, "two plain commits", 3.5),
+        (two, "two plain commits", 2.5),
         (both, "both prepared, decision written", 1.0),
         (program, "the same by SQLAlchemy's two-phase transactions", 1.0),
     )

@@ -42,7 +42,7 @@ def run(changed: int) -> list[Result]:
                     run=lambda: _by_hand(sites),
                     before=lambda: _change(sites, changed, "bare"),
                 ),
-                bar=1.6,
+                bar=2.5,
             ),
         )
 
