@@ -28,8 +28,9 @@ from sites.errors import SnaptideError
 
 Answer = TypeVar("Answer")
 
-#: Errors for a type, or a result, that differs from the plan.
-_OUTDATED = ("42804", "0A000")
+#: Errors for a type, or a result, that differs from the plan; and for a column that got
+#: another name, or was dropped, since the work has described its table.
+_OUTDATED = ("42804", "0A000", "42703")
 
 
 def on(
@@ -100,7 +101,7 @@ def in_new_sessions(
     work: Callable[[], Answer],
     how_far: Callable[[], int] = lambda: 0,
 ) -> Answer:
-    """Do some work; if plans may be outdated, repeat it in new sessions.
+    """Do some work; if plans or descriptions are outdated, repeat it in new sessions.
 
     Parameters:
         renew: has a site open new sessions from now on, as `Site.renew`.

@@ -275,6 +275,20 @@ def test_a_column_that_is_dropped_during_a_push(
     assert [one.reason for one in deferred.list_errors(hq)] == ["column gone"]
 
 
+def test_another_column_is_dropped_while_a_value_is_parked(
+    hq: Site, jfk: Site, moments: Moments
+) -> None:
+    """What does not fit is parked with the columns that the table has by then."""
+    run(hq, DROP)
+    run(jfk, "UPDATE public.orders SET last = 'mine' WHERE id = 1")
+    run(jfk, "UPDATE public.orders SET first = 'mine, too' WHERE id = 4")
+    drop = "ALTER TABLE public.orders DROP first"
+    moments.at("push.before_apply", lambda: run(hq, drop))
+    assert deferred.push(jfk).errors == 2
+    assert "push.before_apply" in moments.reached
+    assert [one.reason for one in deferred.list_errors(hq)] == ["column gone"] * 2
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize(
     "point", ["push.after_ship", "push.before_commit", "push.after_commit"]
