@@ -79,9 +79,11 @@ def _played(
             f" {state.histories} in all, {time.monotonic() - began:.0f} s"
         )
         for violation in made.violations[:SHOWN]:
+            # Of a world that broke off, no history is known.
+            which = f":{violation.history}" if violation.history else ""
             console.print(
-                f"  --seed {asked.seed} --only {made.number}:{violation.history}"
-                f" {violation.what[:1500]}",
+                f"  --seed {asked.seed} --only {made.number}{which}"
+                f" {violation.what[-1500:]}",
                 markup=False,
                 soft_wrap=True,
             )

@@ -109,7 +109,7 @@ def play(
         try:
             violations = world.play()
         except Exception:
-            violations = [Violation(0, traceback.format_exc()[-3000:])]
+            violations = [Violation(0, traceback.format_exc()[-10_000:])]
     return Played(
         number=number,
         kind=kind,
