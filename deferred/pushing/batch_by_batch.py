@@ -77,7 +77,6 @@ def _push_patiently(
 
     def begin_again() -> None:
         nonlocal at
-        run.not_met()
         ends.origin.rollback()
         ends.target.rollback()
         at = None
@@ -116,7 +115,7 @@ def _push_batch(
     if at is None:
         at = _marker(target, sender)
     queues = cache(partial(queue.list_queues, origin, sender.master))
-    found = _next_batch(ends, sender, at, queues, run)
+    found = _next_batch(ends, sender, at, queues)
     if found is None:
         return None
     batch, listed = found
@@ -145,7 +144,6 @@ def _push_batch(
     origin.commit()
     faults.point("push.after_plan")
     to_its_end = _apply(ends, shipment, sender, groups, at, run)
-    run.met()
     faults.point("push.before_mark")
     if to_its_end:
         return replace(
@@ -233,7 +231,6 @@ def _next_batch(
     sender: Sender,
     at: marker.Marker,
     queues: Callable[[], Sequence[Queue]],
-    run: Run,
 ) -> tuple[Batch, ledger.Listing] | None:
     origin = ends.origin
     origin.execution_options(isolation_level="REPEATABLE READ")
@@ -252,8 +249,6 @@ def _next_batch(
                 traceparent=pushing,
             )
             faults.point("push.before_cut_commit")
-            if found is not None:
-                run.promise(sum(found[1].calls))
             origin.commit()
             if found is not None:
                 cutting.note(**_numbers(found[0]))

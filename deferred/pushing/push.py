@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Unpack
 
 import sqlalchemy as sa
@@ -193,7 +194,7 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
             contact.keep_supplied(origin, target, pair)
         if there.row.concerned:
             run.relay = relay.of_groups()
-        run.contact = contacts.Contact(origin, target, pair)
+        run.meet = partial(contacts.meet, origin, target, pair)
         wanted = run.options.parallelism if run.options.parallel else 0
         if run.options.error_limit:
             run.parked = error_queue.count_failed(target, who.id)
@@ -201,10 +202,7 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
         with streams.opened(site, site.peer(name), wanted) as pairs:
             at = marker.seen(there.row.marker)
             ends = Ends(origin=origin, target=target, pairs=pairs, seen=at)
-            try:
-                push_all(ends, who, run)
-            finally:
-                run.not_met()
+            push_all(ends, who, run)
         if there.row.untold or run.error_ids:
             notification.announce(target, name, who.id)
     if run.too_many_errors:

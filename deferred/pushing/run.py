@@ -10,14 +10,9 @@ from deferred.batches.relay import NO_GROUP, Relay
 from deferred.options import PushOptions
 from deferred.pushing.delivery import Delivered
 from sites.progress import Progress, RowsDone
-from sites.sessions.contacts import Contact
 
 #: A shipment of at least this many calls reports its own progress.
 MANY = 50_000
-
-#: A contact lasts until a batch of up to so many calls is applied. Before a larger one
-#: it ends, because other contacts wait for it.
-SOON = 1_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,37 +44,14 @@ class Run:
     relay: Relay = NO_GROUP
     #: whether columns of the origin draw numbers that the destination leases
     numbered: bool = False
-    #: makes both sides remember that they met, with the first batch; None after that
-    contact: Contact | None = None
-
-    def promise(self, calls: int) -> None:
-        """Begin the contact with the commit of a batch, if that is soon applied.
-
-        Before a batch of a replication group, a site may store what it reads at the
-        destination: then the contact has to be over.
-
-        Parameters:
-            calls: of the batch.
-        """
-        soon = calls <= SOON and self.relay is NO_GROUP
-        if self.contact is not None and soon:
-            self.contact.promise()
+    #: makes both sides remember the contact; None after that
+    meet: Callable[[], object] | None = None
 
     def begin(self) -> None:
-        """Let the destination remember this contact, before the first batch."""
-        if self.contact is not None and not self.contact.give():
-            self.contact = None
-
-    def met(self) -> None:
-        """End the contact, if the destination has committed a transaction after it."""
-        if self.contact is not None and self.transactions:
-            self.contact.end()
-            self.contact = None
-
-    def not_met(self) -> None:
-        """Give the contact up, if it has begun and not ended."""
-        if self.contact is not None:
-            self.contact.give_up()
+        """Make both sides remember this contact, before the first batch."""
+        if self.meet is not None:
+            self.meet()
+            self.meet = None
 
     def count(self, delivered: Delivered, *, transactions: int, calls: int) -> None:
         """Count transactions that were committed at the destination."""

@@ -13,7 +13,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Text, and_, bindparam, func, select
 from sqlalchemy.dialects.postgresql import Insert, insert
-from sqlalchemy.sql.dml import ReturningInsert
 
 from sites import faults
 from sites.catalog import peer
@@ -71,85 +70,6 @@ def meet(site: Connection, master: Connection, pair: Pair) -> None:
             raise
 
 
-class Contact:
-    """A contact of a site with its master, whose steps go with other work.
-
-    The promise is committed with what the site commits before the master is told of it,
-    the token at the master is flushed by the master's next commit, and the site notes
-    it after that. So no step waits for the disk by itself. The contact is locked
-    from the promise until `end` or `give_up`: the work in between has to be short.
-
-    Parameters:
-        site: takes part as the transaction that promises has it.
-        master: outside a transaction, but for the work in between.
-        pair: what the two remembered a moment ago.
-    """
-
-    def __init__(self, site: Connection, master: Connection, pair: Pair) -> None:
-        self._site = site
-        self._master = master
-        self._pair = pair
-        self._token: uuid.UUID | None = None
-
-    def promise(self) -> None:
-        """Promise the master a token, in the site's open transaction.
-
-        If another contact has come first, nothing is promised.
-
-        Raises:
-            sqlalchemy.exc.DBAPIError: that one came after the transaction had begun.
-        """
-        token = uuid.uuid4()
-        self._token = token
-        if not _promise(self._site, token, self._pair, locked=False):
-            self._token = None
-            _unlock(self._site, self._pair.master)
-
-    def give(self) -> bool:
-        """Give the master its token; if none was promised, meet it with a new one.
-
-        Both connections must be outside a transaction.
-
-        Returns:
-            Whether the contact still has to `end`.
-
-        Raises:
-            SiteRestored, SiteReplaced: as `meet` raises them.
-        """
-        if self._token is not None:
-            faults.point("peers.after_promise")
-            with autocommit(self._master):
-                given = _give(self._master, self._pair, self._token, unflushed=True)
-            if given:
-                faults.point("peers.after_master")
-                return True
-            self.give_up()
-        meet(self._site, self._master, self._pair)
-        return False
-
-    def end(self) -> None:
-        """Note at the site that the master has its token, and unlock the contact.
-
-        The master has flushed a later commit. The site's connection must be outside a
-        transaction.
-        """
-        if self._token is not None:
-            with autocommit(self._site):
-                _end(self._site, self._pair, self._token)
-            self._token = None
-
-    def give_up(self) -> None:
-        """Unlock the contact, and let the next one find out how far it came.
-
-        Rolls the site's open transaction back.
-        """
-        if self._token is not None and not self._site.invalidated:
-            self._site.rollback()
-            with autocommit(self._site):
-                _unlock(self._site, self._pair.master)
-        self._token = None
-
-
 def _meet(site: Connection, master: Connection, pair: Pair, *, locked: bool) -> bool:
     """Lock the contact, store a new token at both sides, and unlock it.
 
@@ -159,44 +79,22 @@ def _meet(site: Connection, master: Connection, pair: Pair, *, locked: bool) -> 
     Returns:
         False, and then it is still locked, if one side remembers something else.
     """
+    number = 1 + max(pair.at_site.contact_no, pair.at_master.contact_no)
     token = uuid.uuid4()
     # After a crash in between, the master has the old or the new token, and the
     # site has both: no data has moved yet.
     if not _promise(site, token, pair, locked=locked):
         return False
     faults.point("peers.after_promise")
-    if not _give(master, pair, token):
+    noted = _facts(pair.site, pair.at_master, contact_no=number, token=token)
+    if not _note(master, pair.site, "site", noted, pair.at_master):
         return False
     faults.point("peers.after_master")
-    _end(site, pair, token)
-    return True
-
-
-def _give(
-    master: Connection, pair: Pair, token: uuid.UUID, *, unflushed: bool = False
-) -> bool:
-    """Store a token at the master; False if that remembers something else.
-
-    Parameters:
-        unflushed: its commit leaves the flush to the next one.
-    """
-    before = pair.at_master
-    noted = _facts(pair.site, before, contact_no=_number(pair), token=token)
-    return _note(master, pair.site, "site", noted, before, unflushed=unflushed)
-
-
-def _end(site: Connection, pair: Pair, token: uuid.UUID) -> None:
-    """Note at the site that its master has a token, and unlock the contact."""
-    before = pair.at_site
     noted = _facts(
-        pair.master, before, contact_no=_number(pair), token=token, next_token=None
+        pair.master, pair.at_site, contact_no=number, token=token, next_token=None
     )
     _note_and_unlock(site, pair.master, noted)
-
-
-def _number(pair: Pair) -> int:
-    """The number of the next contact."""
-    return 1 + max(pair.at_site.contact_no, pair.at_master.contact_no)
+    return True
 
 
 def _promise(
@@ -242,18 +140,15 @@ def _note(
     new: Mapping[str, object] | None = None,
     *,
     lock: bool = False,
-    unflushed: bool = False,
 ) -> bool:
     """Note facts about another site, if what is remembered of it is as before.
 
     Parameters:
         new: facts that are noted only if nothing is remembered yet.
         lock: whether to lock the contact before, until it is unlocked.
-        unflushed: whether the commit leaves its flush to the next one.
     """
     values = {"site_id": other.site_id, "role": role, **(new or {}), **noted}
-    given = tuple(values), tuple(noted)
-    statement = _noting_if(*given, lock=lock, unflushed=unflushed)
+    statement = _noting_if(tuple(values), tuple(noted), lock=lock)
     places = {
         "before_token": before.token,
         "before_next": before.next_token,
@@ -301,9 +196,7 @@ def _noting(
 
 
 @cache
-def _noting_if(
-    given: tuple[str, ...], noted: tuple[str, ...], *, lock: bool, unflushed: bool
-) -> Insert | ReturningInsert[Any]:
+def _noting_if(given: tuple[str, ...], noted: tuple[str, ...], *, lock: bool) -> Insert:
     """The same, if what is remembered has certain tokens."""
     same = (
         column.is_not_distinct_from(bindparam(name, type_=column.type))
@@ -312,10 +205,7 @@ def _noting_if(
             (peer.c.next_token, "before_next"),
         )
     )
-    statement = _noting(given, noted, *same, lock=lock)
-    if unflushed:
-        return planned_once(statement.returning(settings.UNFLUSHED))
-    return planned_once(statement)
+    return planned_once(_noting(given, noted, *same, lock=lock))
 
 
 @cache

@@ -116,23 +116,6 @@ def test_a_copy_comes_between_the_comparison_and_the_token(
     assert rows(orders["hq"])[0][2] == 1
 
 
-@pytest.mark.parametrize(
-    "point", ["push.before_cut_commit", "peers.after_master", "push.before_apply"]
-)
-def test_push_that_fails_leaves_no_contact_locked(
-    orders: Directory, moments: Moments, point: str
-) -> None:
-    """Its sessions stay open, and the next contact is that of another session."""
-    _change(orders)
-    moments.at(point, _die)
-    with pytest.raises(KeyboardInterrupt):
-        deferred.push(orders["jfk"])
-    held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
-    assert run(orders["jfk"], held) == [(0,)]
-    assert deferred.push(orders["jfk"]).transactions == 1
-    assert _pair(orders).remembers_the_same
-
-
 def test_push_of_nothing_is_no_contact(orders: Directory) -> None:
     before = _pair(orders)
     assert deferred.push(orders["jfk"]).transactions == 0

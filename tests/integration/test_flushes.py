@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
 from sqlalchemy import Connection
 from sqlalchemy.event import listens_for, remove
 
@@ -56,37 +55,9 @@ def test_only_the_ledger_and_the_token_leave_their_flush_to_others(
     assert _commits(events, "hq") == ["commit off", "commit on"]
     # Batch and promise, which the master relies on, and notes of what was answered.
     assert set(_commits(events, "jfk")) == {"commit on"}
-    # The promise commits with the batch; tokens commit by themselves.
-    at_jfk = [text for at, text in events if at == "jfk"]
-    promised, token = [n for n, text in enumerate(at_jfk) if _PEER in text]
-    assert at_jfk[promised + 1] == "commit on"
-    assert "set_config" not in at_jfk[promised]
-    assert "set_config" in at_jfk[token]
-    assert ["set_config" in text for at, text in events if _PEER in text] == [
-        False,
-        True,
-        True,
-    ]
-    # The site notes the token when the master has flushed it.
-    visible = events.index(("hq", "commit on"))
-    assert visible < events.index(("jfk", at_jfk[token]))
-
-
-def test_contact_of_a_large_batch_does_not_wait_for_it(
-    sites: Directory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("deferred.pushing.run.SOON", 0)
-    link(sites)
-    run(sites["jfk"], "INSERT INTO orders (id) VALUES (1)")
-    deferred.push(sites["jfk"])
-    events: Events = []
-    run(sites["jfk"], "INSERT INTO orders (id) VALUES (2)")
-    with watched(sites["jfk"], events), watched(sites["hq"], events):
-        deferred.push(sites["jfk"])
-    peers = [n for n, (_, text) in enumerate(events) if _PEER in text]
-    assert len(peers) == 3
-    assert peers[-1] < events.index(("hq", "commit off"))
-    assert "set_config" not in events[peers[1]][1]
+    # Those of contacts commit by themselves: the promise, and the token after it.
+    contacts = [text for at, text in events if at == "jfk" and _PEER in text]
+    assert ["set_config" in text for text in contacts] == [False, True]
 
 
 def _commits(events: Events, name: str) -> list[str]:
