@@ -128,7 +128,7 @@ def ctid_ranges(
     table: QualifiedName,
     parts: int | None = None,
     *,
-    part_bytes: int = PART_BYTES,
+    part_bytes: int | None = None,
 ) -> list[Range]:
     """Divide a table, or each of its partitions, into ranges of pages.
 
@@ -139,13 +139,15 @@ def ctid_ranges(
     Parameters:
         table: read with all its partitions and the tables that inherit from it.
         parts: how many ranges there should be in all; each partition has at
-            least one. By default, one for each so many bytes.
-        part_bytes: that many; 64 MB if not given.
+            least one. By default, one for each `part_bytes`, which are 64 MB if not
+            given.
     """
     locks.against_ddl(connection, table)
     found = connection.execute(_leaves(table)).all()
     total = sum(leaf.bytes for leaf in found)
-    size = part_bytes if parts is None else max(total // max(parts, 1), 1)
+    size = part_bytes or PART_BYTES
+    if parts is not None:
+        size = max(total // max(parts, 1), 1)
     return [part for leaf in found for part in _divide(leaf, size)]
 
 
