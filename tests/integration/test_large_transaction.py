@@ -125,6 +125,7 @@ def test_hopeless_transaction_is_not_looked_at_to_its_end(
     """So many conflicts are named, and no more; all calls are kept."""
     hq, jfk = items["hq"], items["jfk"]
     monkeypatch.setattr(settlement, "ENOUGH", 500)
+    monkeypatch.setattr("masters.apply.alike.MANY", 1_000)
     as_refresh(hq, "UPDATE item SET v = 9")
     run(jfk, f"UPDATE item SET v = 1 WHERE id <= {5 * SMALL}")
     assert deferred.push(jfk).errors == 1
