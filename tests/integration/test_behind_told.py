@@ -63,7 +63,7 @@ def test_a_worker_warns_of_each(
     assert "2 snapshots left behind in" in told["INFO"]
     first, second = (r.getMessage() for r in caplog.records if r.levelname != "INFO")
     assert "airline stays behind: SNP-214 airline no longer has the column" in first
-    assert "Hint: If the master has renamed or dropped it" in first
+    assert "Hint: If snaptide ddl changed it, refresh the group" in first
     assert second.endswith("flight stays behind: it depends on airline.")
 
 
