@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row
 from deferred.parked import error_queue
 from deferred.queues.queue import find_queue, undelivered_calls
 from masters.catalog import registered_snapshot, snapshot_log
+from masters.log import registration
 from masters.log.catalog import get_log
 from sites import names
 from sites.errors import SiteUnreachable, UnknownSite
@@ -68,7 +69,11 @@ def _asked(
     at = registered_snapshot.c
     wanted = (
         sa.select(at.site_id, at.site_name, at.snapshot)
-        .where(at.table_schema == name.schema, at.table_name == name.name)
+        .where(
+            at.table_schema == name.schema,
+            at.table_name == name.name,
+            registration.OF_SITE,
+        )
         .order_by(at.site_name, at.snapshot)
     )
     found = connection.execute(wanted).all()

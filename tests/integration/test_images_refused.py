@@ -208,6 +208,8 @@ def test_logs_are_kept_until_it_is_dropped_or_expires(
     ddl = masters.execute_ddl(hq, "ALTER TABLE t ADD more int")
     assert ddl.sites == ("jfk",)
     assert masters.list_ddl(hq)[0].sites == ("jfk",)
+    shown = [one.snapshots for one in snapshots.list_shapes(hq, "t")]
+    assert {one.site for some in shown for one in some} == {"jfk"}
     snaptide.report("image", "drop", "hq", "i")
     assert _horizon(hq) > horizon
     assert "SNP-111" in snaptide.said("image", "drop", "hq", "i", code=1)
