@@ -196,7 +196,7 @@ def replace_conditions(
     # The master registers other parents at the next refresh.
     for one in altered:
         values = {"condition": one.condition, **rewrites.COMPARED}
-        connection.execute(snapshot.change(one).values(values))
+        connection.execute(snapshot.redefine(one).values(values))
     members = snapshot.members(connection, altered[0].refresh_group)
     for one in members:
         parents.refuse_hiding(connection, one)

@@ -223,7 +223,7 @@ def _note(connection: Connection, plan: Plan, base: Table, *, filled: bool) -> N
     states = None if now.master_columns is None else list(now.master_columns)
     unknown = rewrites.COMPARED if plan.wanted.add and not filled else {}
     connection.execute(
-        snapshot.change(now).values(
+        snapshot.redefine(now).values(
             columns=list(now.columns),
             column_numbers=numbers,
             master_columns=states,

@@ -177,6 +177,15 @@ def change(one: QualifiedName | Snapshot) -> sa.Update:
     return sa.update(catalog.snapshot).where(named(one))
 
 
+def redefine(one: Snapshot) -> sa.Update:
+    """The same for a change of its columns or rows.
+
+    If an image has filled a part of it, that has other ones: the load begins anew.
+    """
+    at = catalog.snapshot.c
+    return change(one).values(image=sa.case((at.loaded, at.image)))
+
+
 def refreshed(group: str, method: str) -> sa.Update:
     """A statement that notes that all snapshots of a group were refreshed just now."""
     return (

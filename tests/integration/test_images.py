@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -184,6 +185,28 @@ def test_a_refresh_takes_the_place_of_a_load_and_the_other_way_round(
         with pytest.raises(Exception, match="before_finish_commit"):
             snapshots.load_image(jfk, "p", tmp_path / "i")
     assert methods(jfk, "p") == {"load"}
+    assert_equal_to_master(jfk)
+
+
+def test_altered_between_two_loads(
+    master: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slices that are in have other rows and columns: they are loaded again."""
+    hq, jfk = master["hq"], master["jfk"]
+    make(hq, tmp_path / "i", "p")
+    some: dict[str, Any] = {"table": "p", "columns": ["id", "v"], "where": "v = 'A'"}
+    for name in ("rows", "wider"):
+        snapshots.create(jfk, name, master="hq", **some)
+        with monkeypatch.context() as patch:
+            patch.setenv("SNAPTIDE_FAULT", "image_load.after_slice:error:2")
+            with pytest.raises(Exception, match="after_slice"):
+                snapshots.load_image(jfk, name, tmp_path / "i")
+    snapshots.alter_condition(jfk, "rows", where="v = 'B'")
+    snapshots.alter_columns(jfk, "wider", add=["u"])
+    for name in ("rows", "wider"):
+        loaded = snapshots.load_image(jfk, name, tmp_path / "i")
+        assert loaded.rows == {name: 2000}
+        assert methods(jfk, name) == {"fast"}
     assert_equal_to_master(jfk)
 
 
