@@ -35,6 +35,7 @@ from snapshots.definitions.refresh_notes import LOAD as LOADING
 from snapshots.definitions.refresh_notes import MERGE, Done, Steps
 from snapshots.differences import parallel_copy
 from snapshots.differences.window import LOAD, Member, Window
+from snapshots.errors import PositionMoved
 from snapshots.images import fitting, manifest, slices
 from snapshots.images.errors import ImageDamaged, ImageExpired, SliceMissing
 from snapshots.images.manifest import ImageTable, Manifest, Slice
@@ -96,6 +97,8 @@ def load_image(
             image does not fit a snapshot.
         ImageDamaged, SliceMissing: files are not what was written, or not there.
         FirstLoadByAnother: the site's user does not own a snapshot's table.
+        PositionMoved: another process fills a snapshot, though this one was the only
+            one.
         SiteUnreachable, SiteChanged: of the site itself.
     """
     with site.session() as connection, autocommit(connection):
@@ -213,7 +216,7 @@ def _begin(load: _Load) -> dict[str, Mapping[int, int]]:
     done: dict[str, Mapping[int, int]] = {}
     with load.site.transaction() as connection:
         for member, _ in load.fitted:
-            load_id = first_load.load_id(member.snapshot)
+            load_id = first_load.load_id(member.snapshot, load.image.id)
             if member.snapshot.image != load.image.id:
                 first_load.empty(connection, member.snapshot, load.image.id)
                 claims.begin(connection, load_id)
@@ -226,11 +229,11 @@ def _load_slice(load: _Load, member: Member, found: ImageTable, one: Slice) -> b
 
     Raises:
         ImageDamaged: it has another number of rows than the manifest says.
+        PositionMoved: another process fills the table.
     """
-    load_id = first_load.load_id(member.snapshot)
+    load_id = first_load.load_id(member.snapshot, load.image.id)
     with load.site.transaction() as connection:
-        if not claims.is_open(connection, load_id):
-            return False
+        _refuse_ended(connection, member, load_id)
         if not claims.claims(connection, load_id, one.number):
             return False
         pieces = slices.pieces(load.folder, one)
@@ -250,6 +253,19 @@ def _load_slice(load: _Load, member: Member, found: ImageTable, one: Slice) -> b
         claims.note(connection, load_id, one.number, written)
         faults.point("image_load.before_commit")
     return True
+
+
+def _refuse_ended(connection: Connection, member: Member, load_id: uuid.UUID) -> None:
+    """Make sure that a load goes on, and cannot be ended before this transaction.
+
+    Raises:
+        PositionMoved: another process fills the table, or has filled it.
+    """
+    if not claims.is_open(connection, load_id):
+        raise PositionMoved(
+            f"Another process has begun to fill {member.snapshot.key}.",
+            snapshot=member.snapshot.key,
+        )
 
 
 def _is_all(member: Member, found: ImageTable) -> bool:
@@ -298,7 +314,8 @@ def _finish(load: _Load, steps: Steps) -> dict[str, int]:
             first_load.claim(connection, member)
         merge.prepare(connection, load.group)
         for member, found in load.fitted:
-            load_id = first_load.load_id(member.snapshot)
+            load_id = first_load.load_id(member.snapshot, load.image.id)
+            _refuse_ended(connection, member, load_id)
             rows[member.snapshot.key] = sum(claims.done(connection, load_id).values())
             parallel_copy.end(connection, load_id)
             definition = fitting.definition(found, member.snapshot, load.image)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, func, select
 
 from sites.conditions import ranges
 from sites.progress import Progress
@@ -14,10 +14,10 @@ from sites.transfer.transport import copy_in, literal_text
 from snapshots import catalog
 from snapshots.creating import base_table
 from snapshots.definitions.definition import Definition
-from snapshots.definitions.snapshot import Snapshot
+from snapshots.definitions.snapshot import Snapshot, change, named
 from snapshots.differences import images, parallel_copy
 from snapshots.differences.window import Member
-from snapshots.errors import FirstLoadByAnother
+from snapshots.errors import FirstLoadByAnother, PositionMoved
 
 #: A table has one load at a time, with an id made from the table's name: the next
 #: load finds the remains of one that died.
@@ -67,9 +67,17 @@ def copy(
     return parallel_copy.run(master, site, jobs, moment, load, progress)
 
 
-def load_id(snapshot: Snapshot) -> uuid.UUID:
-    """What the load of a base table is called, whatever its rows come from."""
-    return uuid.uuid5(_LOADS, str(snapshot.base))
+def load_id(snapshot: Snapshot, image: uuid.UUID | None = None) -> uuid.UUID:
+    """What the load of a base table is called; each image has its own.
+
+    So a process that was believed dead cannot take part in a load that reads another
+    moment.
+
+    Parameters:
+        image: whose rows they are; None if they come from the master.
+    """
+    whose = "" if image is None else f" {image}"
+    return uuid.uuid5(_LOADS, f"{snapshot.base}{whose}")
 
 
 def empty(
@@ -82,16 +90,18 @@ def empty(
 
     Raises:
         FirstLoadByAnother: the site's user does not own the table.
+        PositionMoved: another process has filled it meanwhile; users may write to it.
     """
     _refuse_another(connection, snapshot)
-    parallel_copy.end(connection, load_id(snapshot))
-    ddl.truncate(connection, snapshot.base)
     at = catalog.snapshot.c
-    connection.execute(
-        update(catalog.snapshot)
-        .where(at.schema == snapshot.schema, at.name == snapshot.name)
-        .values(image=image)
-    )
+    unfilled = select(at.image).where(named(snapshot), ~at.loaded).with_for_update()
+    found = connection.execute(unfilled).one_or_none()
+    if found is None:
+        raise PositionMoved(f"Snapshot {snapshot.key} was filled in the meantime.")
+    for whose in {None, found.image, image}:
+        parallel_copy.end(connection, load_id(snapshot, whose))
+    ddl.truncate(connection, snapshot.base)
+    connection.execute(change(snapshot).values(image=image))
 
 
 def _refuse_another(connection: Connection, snapshot: Snapshot) -> None:

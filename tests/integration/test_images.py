@@ -15,6 +15,10 @@ import pytest
 import masters
 import snapshots
 from sites import Directory, Site
+from snapshots.definitions import snapshot
+from snapshots.errors import PositionMoved
+from snapshots.images import load
+from snapshots.refreshing import first_load
 from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
 from tests.imaged import away, create, make
@@ -186,6 +190,37 @@ def test_a_refresh_takes_the_place_of_a_load_and_the_other_way_round(
             snapshots.load_image(jfk, "p", tmp_path / "i")
     assert methods(jfk, "p") == {"load"}
     assert_equal_to_master(jfk)
+
+
+def test_two_processes_that_fill_one_snapshot(
+    master: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock of a load goes with its session, which an administrator may end."""
+    hq, jfk = master["hq"], master["jfk"]
+    make(hq, tmp_path / "i", "p")
+    snapshots.create(jfk, "p", master="hq")
+
+    def another_begins() -> None:
+        with jfk.transaction() as connection:
+            first_load.empty(connection, snapshot.read(connection, "p"))
+
+    for place in ("_load_slice", "_finish"):
+        real = getattr(load, place)
+
+        def later(*given: Any, real: Any = real) -> Any:
+            another_begins()
+            return real(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(load, place, later)
+            with pytest.raises(PositionMoved, match="begun to fill p"):
+                snapshots.load_image(jfk, "p", tmp_path / "i")
+        assert not snapshots.list_snapshots(jfk)[0].loaded
+    snapshots.load_image(jfk, "p", tmp_path / "i")
+    with pytest.raises(PositionMoved, match="p was filled in the meantime"):
+        another_begins()
+    assert scalar(jfk, "SELECT count(*) FROM public.p") == 6000
+    assert methods(jfk, "p") == {"fast"}
 
 
 def test_altered_between_two_loads(
