@@ -6,7 +6,7 @@ or as alternatives (OR) of one column. What is not recognized says nothing of a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sites.conditions.printed import Printed
@@ -46,6 +46,22 @@ def demanded(shape: Shape) -> Mapping[str, tuple[Constants, ...]]:
             name: tuple(one for part in parts for one in part[name]) for name in shared
         }
     return {}
+
+
+def is_same_everywhere(shape: Shape, numbers: Collection[str]) -> bool:
+    """Whether a condition chooses the same rows however a database sorts texts.
+
+    So it does if it only compares columns with constants for equality, and besides asks
+    for numbers and times.
+
+    Parameters:
+        shape: of a condition without subqueries.
+        numbers: the columns whose values are numbers or times.
+    """
+    if not isinstance(shape, str):
+        return all(is_same_everywhere(one, numbers) for one in shape[1:])
+    named = {plain(word) for word in Printed(shape).tokens if _is_name(word)}
+    return _of_leaf(shape) is not None or named <= {*numbers, *_OF_NUMBERS}
 
 
 def _of_leaf(text: str) -> tuple[str, Constants] | None:
@@ -147,6 +163,14 @@ def _is_name(word: str) -> bool:
 
 
 _NO_NAMES = {"true", "false"}
+
+#: Types whose values are compared alike in all databases.
+NUMBERS = (
+    *("smallint", "integer", "bigint", "numeric", "real", "double precision"),
+    *("boolean", "uuid", "date", "interval"),
+    *("timestamp without time zone", "timestamp with time zone"),
+)
+_OF_NUMBERS = {word for kind in NUMBERS for word in kind.split()}
 
 
 def _written(words: Sequence[str]) -> str:

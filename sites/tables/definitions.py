@@ -49,6 +49,22 @@ def type_definitions(
     return {row["name"]: TypeDefinition(**row) for row in rows}
 
 
+def locale(connection: Connection) -> str:
+    """How a database sorts texts, and tells small letters from capital ones.
+
+    That is, where no collation is named; with the version of the library that does it.
+    """
+    return str(connection.scalar(_LOCALE))
+
+
+_LOCALE = text(
+    "SELECT concat_ws(' ', d.datlocprovider, d.datcollate, d.datctype,"
+    " to_jsonb(d) ->> 'daticulocale', to_jsonb(d) ->> 'datlocale',"
+    " to_jsonb(d) ->> 'daticurules', pg_database_collation_actual_version(d.oid))"
+    " FROM pg_database d WHERE d.datname = current_database()"
+)
+
+
 def differing(master: Definitions, site: Definitions) -> Iterator[str]:
     """Types of one name that differ between two sites, in the user's words.
 

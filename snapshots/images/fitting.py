@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, select
 
 from deferred.batches import reconcile
-from sites.conditions import subqueries
+from sites.conditions import constants, subqueries
 from sites.conditions.implied import implies
 from sites.conditions.ranges import Leaf
 from sites.sessions import peers
+from sites.tables import definitions
 from sites.tables.table import describe
+from sites.transfer.values import unsized
 from snapshots.creating.create import refuse_other_types
 from snapshots.definitions import rewrites
 from snapshots.definitions.definition import Definition
@@ -137,7 +140,31 @@ def _fitted(
     rewrites.refuse_displaced(snapshot, base)
     _refuse_other_columns(member, found)
     refuse_other_types(connection, snapshot, definition(found, snapshot, image))
+    if _may_choose_others(connection, member, found, image):
+        # The first refresh compares all rows, as if the table had been rewritten.
+        parts = {oid: replace(leaf, file=0) for oid, leaf in member.parts.items()}
+        member = replace(member, parts=parts)
     return member, found
+
+
+def _may_choose_others(
+    connection: Connection, member: Member, found: ImageTable, image: Manifest
+) -> bool:
+    """Whether a condition that sorts texts may be true of other rows here.
+
+    A refresh has the master choose; a load chooses among the rows of the image itself.
+    """
+    snapshot = member.snapshot
+    columns = (member.base.column(name) for name in snapshot.columns)
+    numbers = [c.name for c in columns if unsized(c.recorded) in constants.NUMBERS]
+    if snapshot.condition == found.condition or constants.is_same_everywhere(
+        snapshot.parts.shape, numbers
+    ):
+        return False
+    there = {kind.name: kind for kind in found.types}
+    here = definitions.type_definitions(connection, member.base, snapshot.columns)
+    other = next(definitions.other_versions(there, here), None)
+    return other is not None or definitions.locale(connection) != image.locale
 
 
 def _refuse_fewer_rows(snapshot: Snapshot, found: ImageTable) -> None:

@@ -26,6 +26,7 @@ from sites.names import QualifiedName
 from sites.progress import Progress
 from sites.sessions import identity
 from sites.sessions.site import Site
+from sites.tables.definitions import locale
 from sites.tables.table import describe
 from sites.transfer.transport import literal_text
 from snapshots.definitions.definition import Definition, define
@@ -183,6 +184,7 @@ def _make(order: _Order) -> Manifest:
         logs = catalog.logs_since(connection, tables, row.position)
         every = [_table(connection, one, versions, logs) for one in order.definitions]
         filled = _write(connection, order, every)
+        its_locale = locale(connection)
         connection.rollback()
     made = Manifest(
         id=order.id,
@@ -191,6 +193,7 @@ def _make(order: _Order) -> Manifest:
         position=row.position,
         taken_at=row.taken_at,
         expires_at=order.expires_at,
+        locale=its_locale,
         tables=tuple(filled),
     )
     faults.point("image_make.before_finish")

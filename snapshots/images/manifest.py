@@ -91,6 +91,8 @@ class Manifest:
     #: the time of that moment, by the master's clock
     taken_at: datetime
     expires_at: datetime
+    #: of the master's database (`sites.tables.definitions.locale`)
+    locale: str
     tables: tuple[ImageTable, ...]
 
     def of(self, table: QualifiedName) -> ImageTable | None:

@@ -15,6 +15,7 @@ import pytest
 import masters
 import snapshots
 from sites import Directory, Site
+from sites.tables import definitions
 from snapshots.definitions import snapshot
 from snapshots.errors import PositionMoved
 from snapshots.images import load
@@ -133,6 +134,25 @@ def test_an_image_may_have_a_part_of_columns_and_rows(
     assert snaptide.report(*load)["rows"] == {"p": 2000}
     run(hq, "DELETE FROM public.c", "DELETE FROM public.p WHERE id < 30")
     assert methods(jfk, "p") == {"fast"}
+    assert_equal_to_master(jfk)
+
+
+def test_a_site_that_sorts_texts_otherwise(
+    master: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its condition may be true of other rows there: the master chooses anew."""
+    hq, jfk = master["hq"], master["jfk"]
+    make(hq, tmp_path / "i", "p")
+    monkeypatch.setattr(definitions, "locale", lambda connection: "another")
+    chosen = {
+        "equal": ("v = 'B' AND u > 3000", "fast"),
+        "below": ("v < 'B'", "complete"),
+    }
+    for name, (where, method) in chosen.items():
+        snapshots.create(jfk, name, master="hq", table="p", where=where)
+        assert snapshots.load_image(jfk, name, tmp_path / "i").kept
+        assert methods(jfk, name) == {method}
+        assert methods(jfk, name) == {"fast"}
     assert_equal_to_master(jfk)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sites.conditions import subqueries
-from sites.conditions.constants import demanded
+from sites.conditions.constants import demanded, is_same_everywhere
 from sites.names import QualifiedName
 
 TABLE = QualifiedName("public", "t")
@@ -86,6 +86,29 @@ def test_lists_and_casts() -> None:
 )
 def test_what_says_nothing_about_a_column(condition: str) -> None:
     assert read(condition) == {}
+
+
+@pytest.mark.parametrize(
+    ("condition", "same"),
+    [
+        ("(origin = 'JFK'::text)", True),
+        (ANY, True),
+        ("((origin = 'JFK'::text) AND ((n > 100) OR (n IS NULL)))", True),
+        ("(NOT (origin = 'JFK'::text))", True),
+        ("(day >= '2020-01-01'::date)", True),
+        ("((n)::numeric > 1.5)", True),
+        ("(origin > 'J'::text)", False),
+        ("((n = 5) AND (origin ~~* 'j%'::text))", False),
+        ("(lower(origin) = 'jfk'::text)", False),
+        ("((n)::text > '1'::text)", False),
+        ("(public.mine(n) > 5)", False),
+    ],
+)
+def test_conditions_that_choose_the_same_rows_everywhere(
+    condition: str, same: bool
+) -> None:
+    shape = subqueries.parts(condition, TABLE).shape
+    assert is_same_everywhere(shape, ["n", "day"]) == same
 
 
 def test_a_condition_of_all_rows() -> None:
