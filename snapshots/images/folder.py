@@ -13,17 +13,17 @@ from pathlib import Path
 from snapshots.images import manifest
 from snapshots.images.errors import ImageFolderUnusable
 
-#: Says which image is being made there; the process that makes it has it locked.
+#: Says which images were begun there; the process that makes one has it locked.
 UNFINISHED = "unfinished"
 
 _OURS = re.compile(r"slice-\d{6,}\.copy\.zst|manifest\.json\.new|unfinished")
 
 
 @contextmanager
-def claimed(folder: Path, image_id: uuid.UUID) -> Iterator[uuid.UUID | None]:
+def claimed(folder: Path, image_id: uuid.UUID) -> Iterator[list[uuid.UUID]]:
     """Have a folder for a new image while the block runs.
 
-    Yields the id of an image that was broken off there, whose files are gone now.
+    Yields the ids of images that were broken off there, whose files are gone now.
 
     Raises:
         ImageFolderUnusable: it has an image, other files, or another process at work;
@@ -41,14 +41,15 @@ def claimed(folder: Path, image_id: uuid.UUID) -> Iterator[uuid.UUID | None]:
             raise ImageFolderUnusable(
                 f"Another process is making an image in {folder}."
             ) from None
+        # The other process may have come to its end in between.
+        _free(folder)
         left = note.read()
         _empty(folder)
-        note.seek(0)
-        note.truncate()
-        note.write(str(image_id))
+        # The master may keep its logs for the former ones, until it hears of them.
+        note.write(f"\n{image_id}\n")
         note.flush()
         try:
-            yield _id(left)
+            yield _ids(left)
             (folder / UNFINISHED).unlink()
         except OSError as error:
             raise _unusable(folder, error) from None
@@ -73,8 +74,10 @@ def _empty(folder: Path) -> None:
             path.unlink()
 
 
-def _id(left: str) -> uuid.UUID | None:
-    """The id in the note of a former process; None if it had not written it yet."""
-    with suppress(ValueError):
-        return uuid.UUID(left)
-    return None
+def _ids(left: str) -> list[uuid.UUID]:
+    """The ids in the note of former processes; the last may not be whole."""
+    found = []
+    for line in left.split():
+        with suppress(ValueError):
+            found.append(uuid.UUID(line))
+    return found

@@ -114,8 +114,8 @@ def make_image(
     called, image_id = name or path.resolve().name, uuid.uuid4()
     with folders.claimed(path, image_id) as left:
         with master.transaction() as connection:
-            if left is not None:
-                registered.forget(connection, left)
+            for former in left:
+                registered.forget(connection, former)
             wanted = [one.table.qualified for one in definitions]
             expires_at = registered.register(
                 connection, image_id, called, wanted, expires

@@ -185,6 +185,42 @@ def test_folders_and_names(master: Directory, tmp_path: Path) -> None:
     assert [one.name for one in masters.list_images(hq)] == ["i"]
 
 
+def test_a_folder_that_another_process_completes_just_now(
+    master: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lets go of the folder when the image is whole, which stays as it is."""
+    hq, jfk = master["hq"], master["jfk"]
+    free = folders._free
+
+    def ended(folder: Path) -> Path:
+        monkeypatch.setattr(folders, "_free", free)
+        found = free(folder)
+        make(hq, folder, "t", name="first")
+        return found
+
+    monkeypatch.setattr(folders, "_free", ended)
+    with pytest.raises(snapshots.ImageFolderUnusable, match="has an image already"):
+        make(hq, tmp_path / "i", "t", name="second")
+    assert [one.name for one in masters.list_images(hq)] == ["first"]
+    assert snapshots.load_image(jfk, "t", tmp_path / "i").rows == {"t": 9000}
+
+
+def test_broken_off_more_than_once(
+    master: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The master hears of all that were begun in the folder."""
+    hq = master["hq"]
+    make(hq, tmp_path / "taken", "t")
+    with monkeypatch.context() as patch:
+        patch.setenv("SNAPTIDE_FAULT", "image_make.after_register:error")
+        with pytest.raises(Exception, match="after_register"):
+            make(hq, tmp_path / "i", "t")
+    with pytest.raises(masters.ImageNameTaken):
+        make(hq, tmp_path / "i", "t", name="taken")
+    make(hq, tmp_path / "i", "t")
+    assert [one.name for one in masters.list_images(hq)] == ["i", "taken"]
+
+
 def test_logs_are_kept_until_it_is_dropped_or_expires(
     master: Directory, tmp_path: Path, write_settings: WriteSettings
 ) -> None:
