@@ -156,6 +156,8 @@ def _by_table(option: str, given: list[str] | None) -> dict[str, str]:
         parts = names.divided(one, "=", 1)
         if len(parts) != 2:
             raise BadArgument(f"{option} {one}: write TABLE=..., as in flights=...")
+        if parts[0] in found:
+            raise BadArgument(f"{option} is given twice for {parts[0]}.")
         found[parts[0]] = parts[1]
     return found
 

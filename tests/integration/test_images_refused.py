@@ -273,6 +273,7 @@ def _horizon(hq: Site) -> int:
         ["--expires", "0d"],
         ["--where", "t"],
         ["--columns", "t"],
+        ["--where", "t=id > 5", "--where", "t=id < 9"],
     ],
 )
 def test_command_lines_that_are_wrong(
