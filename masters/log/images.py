@@ -102,12 +102,6 @@ def forget(connection: Connection, image_id: uuid.UUID) -> None:
     _forget(connection, image.c.id == image_id)
 
 
-def is_registered(connection: Connection, image_id: uuid.UUID) -> bool:
-    """Whether the logs keep the changes since an image."""
-    found = select(sa.exists().where(image.c.id == image_id))
-    return bool(connection.scalar(found))
-
-
 def forget_expired(connection: Connection) -> None:
     """The same for all images that have expired."""
     _forget(connection, image.c.expires_at < func.now())
