@@ -71,6 +71,7 @@ def take_over(
     site_id: uuid.UUID,
     snapshots: Mapping[str, QualifiedName],
     image_id: uuid.UUID,
+    position: str,
 ) -> set[str]:
     """Have the logs keep for snapshots what they keep for an image.
 
@@ -79,12 +80,14 @@ def take_over(
 
     Parameters:
         snapshots: registered ones that have the image's rows, each with its table.
+        position: of the image, which the snapshots show. A master that was restored to
+            the time when the image was being made knows it with another one.
 
     Returns:
         Those of them for whose table the image is still registered.
     """
     of_image = select(_at.table_schema, _at.table_name, _at.position).where(
-        _at.site_id == image_id
+        _at.site_id == image_id, sa.cast(_at.position, Text) == position
     )
     kept = of_image.with_for_update(read=True).cte("kept")
     moved = (

@@ -157,7 +157,9 @@ def _ask_master(
             them = identity.confirm(connection, group.master, partner=True)
             if them.incarnation != image.master.incarnation:
                 fitting.refuse_repaired(group, image)
-            kept = registration.take_over(connection, site_id, tables, image.id)
+            kept = registration.take_over(
+                connection, site_id, tables, image.id, image.position
+            )
             begun = [m.snapshot.key for m, _ in fitted if m.snapshot.image == image.id]
             # It keeps them for the snapshots since they were taken over.
             kept |= registration.registered(connection, site_id, begun).keys()

@@ -171,15 +171,20 @@ def take_over(connection: Connection, task: Task, known: Collection[str]) -> set
         Those for which it does now.
     """
     found: set[str] = set()
-    waiting = [
-        m
-        for m in task.members
-        if m.image and m.loaded and m.key not in known and not parents.asked(m)
-    ]
-    for image in {m.image for m in waiting if m.image}:
-        tables = {m.key: m.master for m in waiting if m.image == image}
+    for member in task.members:
+        shown = task.group.shown_by(member)
+        if member.key in known or not (member.image and member.loaded and shown):
+            continue
+        if parents.asked(member):
+            continue
         with connection.begin():
-            found |= registration.take_over(connection, task.who.site_id, tables, image)
+            found |= registration.take_over(
+                connection,
+                task.who.site_id,
+                {member.key: member.master},
+                member.image,
+                shown,
+            )
     return found
 
 

@@ -282,6 +282,23 @@ def test_dropped_while_the_master_was_away(master: Directory, tmp_path: Path) ->
     assert methods(jfk, "one") == {"fast"}
 
 
+def test_a_master_that_was_restored_to_the_making_of_the_image(
+    master: Directory, tmp_path: Path
+) -> None:
+    """What it writes from then on may have numbers that the image has seen already."""
+    hq, jfk = master["hq"], master["jfk"]
+    make(hq, tmp_path / "i", "p")
+    for name in ("one", "two"):
+        snapshots.create(jfk, name, master="hq", table="p")
+    begun = "UPDATE snaptide.registered_snapshot SET position = '3:3:'"
+    run(hq, f"{begun} WHERE site_name = 'image i'")
+    with pytest.raises(snapshots.ImageExpired, match="no longer keeps"):
+        snapshots.load_image(jfk, "one", tmp_path / "i")
+    with away(jfk) as alone:
+        snapshots.load_image(alone["jfk"], "one", tmp_path / "i")
+    assert methods(jfk, "one") == {"complete"}
+
+
 def test_dropped_after_a_load_began(
     master: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
