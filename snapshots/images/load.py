@@ -264,10 +264,12 @@ def _refuse_ended(connection: Connection, member: Member, load_id: uuid.UUID) ->
         PositionMoved: another process fills the table, or has filled it.
     """
     if not claims.is_open(connection, load_id):
-        raise PositionMoved(
-            f"Another process has begun to fill {member.snapshot.key}.",
-            snapshot=member.snapshot.key,
-        )
+        raise _ended(member)
+
+
+def _ended(member: Member) -> PositionMoved:
+    name = member.snapshot.key
+    return PositionMoved(f"Another process has begun to fill {name}.", snapshot=name)
 
 
 def _is_all(member: Member, found: ImageTable) -> bool:
@@ -316,10 +318,7 @@ def _finish(load: _Load, steps: Steps) -> dict[str, int]:
             first_load.claim(connection, member)
         merge.prepare(connection, load.group)
         for member, found in load.fitted:
-            load_id = first_load.load_id(member.snapshot, load.image.id)
-            _refuse_ended(connection, member, load_id)
-            rows[member.snapshot.key] = sum(claims.done(connection, load_id).values())
-            parallel_copy.end(connection, load_id)
+            rows[member.snapshot.key] = _end(load, connection, member, found)
             definition = fitting.definition(found, member.snapshot, load.image)
             first_load.finish(connection, member, definition, load.group.master)
         merge.settle(
@@ -339,6 +338,22 @@ def _finish(load: _Load, steps: Steps) -> dict[str, int]:
         faults.point("image_load.before_finish_commit")
     linking.link(load.site, members)
     return rows
+
+
+def _end(load: _Load, connection: Connection, member: Member, found: ImageTable) -> int:
+    """End the load of a snapshot; return how many rows it has brought.
+
+    Raises:
+        PositionMoved: the table does not have all slices, because another process has
+            emptied it.
+    """
+    load_id = first_load.load_id(member.snapshot, load.image.id)
+    _refuse_ended(connection, member, load_id)
+    done = claims.done(connection, load_id)
+    if len(done) < len(found.slices):
+        raise _ended(member)
+    parallel_copy.end(connection, load_id)
+    return sum(done.values())
 
 
 def _window(load: _Load, members: Sequence[Member]) -> Window:
