@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Row, Text, func, literal, or_, select
+from sqlalchemy import Connection, Row, Text, func, literal, select
 from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 
 from deferred.batches import gone_columns
@@ -106,7 +106,8 @@ def settle(connection: Connection, row: Row[Any], choice: GoneColumns) -> None:
         choice: what becomes of the values of columns that are gone.
 
     Raises:
-        GivesGoneColumn: a column is gone that a call gives a value.
+        GivesGoneColumn: a column is gone that a call gives a value, or by which its row
+            is found.
     """
     known = dict(row.target_columns or {})
     called = _called(connection, known)
@@ -115,6 +116,7 @@ def settle(connection: Connection, row: Row[Any], choice: GoneColumns) -> None:
         now, its = called[table], known[str(table)]
         gone = {name for name, it in others.items() if it is None}
         back = _added_again(gone, its, now)
+        _refuse_key(connection, row.id, table, gone)
         if not choice.without:
             gone -= back if choice.by_name else set()
             _refuse_given(connection, row.id, table, sorted(gone), back)
@@ -183,6 +185,32 @@ def _at(
     return {**its, "numbers": {**its["numbers"], **numbers}, "back": sorted(back)}
 
 
+def _refuse_key(
+    connection: Connection, error_id: int, table: QualifiedName, gone: Iterable[str]
+) -> None:
+    """Refuse calls whose rows are found by a column that is gone.
+
+    One that was added with its name since identifies other rows by the same values.
+
+    Raises:
+        GivesGoneColumn: the message names the call and the column.
+    """
+    for name in sorted(gone):
+        found = connection.scalar(
+            select(func.min(error_call.c.call_no)).where(
+                *_of_table(error_id, table),
+                literal(name) == func.any(error_call.c.identity_columns),
+            )
+        )
+        if found is not None:
+            raise GivesGoneColumn(
+                f"Column {name} of {table} is gone, which identifies the row of call "
+                f"{found}: delete the transaction, and make its changes anew.",
+                table=str(table),
+                column=name,
+            )
+
+
 def _refuse_given(
     connection: Connection,
     error_id: int,
@@ -190,7 +218,7 @@ def _refuse_given(
     gone: Sequence[str],
     back: Collection[str],
 ) -> None:
-    """Refuse calls that give a value to a column that is gone, or are found by it.
+    """Refuse calls that give a value to a column that is gone.
 
     Parameters:
         back: those whose names other columns have now.
@@ -206,10 +234,7 @@ def _refuse_given(
             new.op("->>")(name).is_distinct_from(old.op("->>")(name)),
         )
         found = connection.scalar(
-            select(func.min(call.call_no)).where(
-                *_of_table(error_id, table),
-                or_(given, literal(name) == func.any(call.identity_columns)),
-            )
+            select(func.min(call.call_no)).where(*_of_table(error_id, table), given)
         )
         if found is not None:
             told = gone_columns.gives(table, name, found)

@@ -156,14 +156,22 @@ def test_a_parked_change_goes_to_no_other_column(sites: Directory, jfk: Site) ->
     assert at(hq)[-1] == (200, "B", "A")
 
 
-def test_a_parked_change_is_not_of_a_new_key(sites: Directory, jfk: Site) -> None:
+@pytest.mark.parametrize("how", ["all", "by number", "without gone"])
+def test_a_parked_change_is_not_of_a_new_key(
+    sites: Directory, jfk: Site, how: str
+) -> None:
     hq = sites["hq"]
     run(hq, "ALTER TABLE public.t ADD CONSTRAINT c CHECK (a <> 'mine')")
     run(jfk, "UPDATE public.t SET a = 'mine' WHERE id = 2")
     assert deferred.push(jfk, "hq").errors == 1
     run(hq, "ALTER TABLE public.t DROP CONSTRAINT c", *NEW_KEY)
     before = at(hq)
-    (report,) = deferred.retry_errors(hq)
+    chosen = [one.id for one in deferred.list_errors(hq)]
+    (report,) = deferred.retry_errors(
+        hq,
+        chosen if how == "by number" else None,
+        without_gone=how == "without gone",
+    )
     assert not report.applied
     assert "is gone" in report.reason
     assert at(hq) == before
