@@ -172,9 +172,16 @@ def _shown(others: Others, name: str) -> str:
 def _added_again(
     gone: Collection[str], its: Mapping[str, Any], now: Mapping[int, str]
 ) -> set[str]:
-    """Columns that are gone whose names others have that came since."""
-    known = its["numbers"].values()
-    return {name for n, name in now.items() if name in gone and n not in known}
+    """Columns that are gone whose names younger columns have.
+
+    An older one that was renamed is none that was added in place of them.
+    """
+    numbers = its["numbers"]
+    return {
+        name
+        for n, name in now.items()
+        if name in gone and n > numbers[name] and n not in numbers.values()
+    }
 
 
 def _at(
@@ -182,7 +189,8 @@ def _at(
 ) -> dict[str, Any]:
     """What is stored of a table's columns, some of which stand for others now."""
     numbers = {name: n for n, name in now.items() if name in back}
-    return {**its, "numbers": {**its["numbers"], **numbers}, "back": sorted(back)}
+    every = sorted({*its.get("back", ()), *back})
+    return {**its, "numbers": {**its["numbers"], **numbers}, "back": every}
 
 
 def _refuse_key(
@@ -298,6 +306,7 @@ def _of_table(
 
 def _renamed(known: Mapping[str, Any], others: Others) -> dict[str, Any]:
     """What is stored of a table's columns, by their present names."""
+    back = (others.get(name, name) for name in known.get("back", ()))
     kept: dict[str, Any] = {
         what: {
             others.get(name, name): value
@@ -306,4 +315,4 @@ def _renamed(known: Mapping[str, Any], others: Others) -> dict[str, Any]:
         }
         for what in ("numbers", "types")
     }
-    return {**known, **kept}
+    return {**known, **kept, "back": [name for name in back if name is not None]}

@@ -1,0 +1,72 @@
+"""Values of columns that the master has dropped, and what retries make of them."""
+
+from typing import Any
+
+import pytest
+
+import deferred
+import snapshots
+from sites import Directory, Site
+from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
+from tests.linked_table import run
+from tests.stories import refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+DROP = "ALTER TABLE public.t DROP note"
+
+
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    """An updatable snapshot without one of the master's columns."""
+    columns = "id int PRIMARY KEY, x text, note text, note_ text, b text"
+    show(sites["hq"], sites["jfk"], columns, ["id", "note", "note_", "b"])
+
+
+def show(hq: Site, jfk: Site, columns: str, shown: list[str], name: str = "t") -> None:
+    run(hq, f"CREATE TABLE public.{name} ({columns})")
+    run(hq, f"INSERT INTO public.{name} (id) VALUES (1), (2), (3)")
+    log(hq, name)
+    snapshots.create(jfk, name, master="hq", columns=shown, updatable=True)
+    refresh(jfk, name)
+
+
+def at(hq: Site, columns: str) -> list[tuple[Any, ...]]:
+    return run(hq, f"SELECT {columns} FROM public.t ORDER BY id")
+
+
+def test_an_older_column_that_takes_the_name_gets_no_value(hq: Site, jfk: Site) -> None:
+    run(jfk, "UPDATE public.t SET note = 'mine' WHERE id = 1")
+    run(hq, DROP, "ALTER TABLE public.t RENAME x TO note")
+    assert deferred.push(jfk).errors == 1
+    (error,) = deferred.list_errors(hq)
+    ways: list[dict[str, Any]] = [
+        {"error_ids": [error.id]},
+        {"reason": "column gone"},
+    ]
+    for chosen in ways:
+        (report,) = deferred.retry_errors(hq, **chosen)
+        assert "is gone, and call" in report.reason
+    assert at(hq, "note") == [(None,)] * 3
+
+
+def test_what_was_left_out_goes_to_the_new_column_whatever_it_is_called(
+    hq: Site, jfk: Site
+) -> None:
+    run(
+        jfk,
+        "UPDATE public.t SET note = 'one' WHERE id = 1",
+        "UPDATE public.t SET note = 'two' WHERE id = 2",
+    )
+    run(hq, DROP, "ALTER TABLE public.t ADD note text")
+    deferred.push(jfk)
+    (error,) = deferred.list_errors(hq)
+    _, second = deferred.show_error(hq, error.id).calls
+    (report,) = deferred.retry_errors(hq, [error.id], skip=[second.call_no])
+    assert report.left_out == 1
+    run(hq, "ALTER TABLE public.t RENAME note TO remark")
+    run(hq, "UPDATE public.t SET remark = 'theirs' WHERE id = 2")
+    (report,) = deferred.retry_errors(hq, [error.id])
+    assert report.reason == ""
+    assert at(hq, "remark") == [("one",), ("two",), (None,)]
