@@ -54,7 +54,9 @@ FROM (SELECT 1 AS part, key, value, place
       FROM json_each(c.{0}_values) WITH ORDINALITY j(key, value, place)
       UNION ALL
       SELECT 2, g.name, COALESCE(g.{0}, 'null'), g.place
-      FROM pg_temp.snaptide_gone g WHERE g.call_no = c.call_no) e
+      FROM pg_temp.snaptide_gone g
+      WHERE g.call_no = c.call_no
+        AND (g.given OR '{0}' = 'old' OR c.kind NOT IN ('I', 'R'))) e
 """
 
 
@@ -93,29 +95,15 @@ class Gone:
         return groups.touching(origin, batch, calls, sa.or_(*gives))
 
     def values(self, changes: sa.FromClause) -> ColumnElement[Any]:
-        """Their values in a net change, as `stage` reads them.
-
-        Of an insert that gives none, the default is left out.
-        """
+        """Their values in a net change, as `stage` reads them."""
         each = []
         for name, default in self.defaults.items():
             old, new = (
                 given_values.text_of(self.queue, changes, side, name) for side in "on"
             )
             given = given_values.by_net_change(self.queue, changes, name, default)
-            inserted = changes.c.kind.in_(("I", "R"))
-            each += [
-                func.json_build_object(
-                    "name",
-                    name,
-                    "old",
-                    old,
-                    "new",
-                    sa.case((sa.or_(given, sa.not_(inserted)), new)),
-                    "given",
-                    given,
-                )
-            ]
+            parts = "name", name, "old", old, "new", new, "given", given
+            each.append(func.json_build_object(*parts))
         return func.json_build_array(*each)
 
 
@@ -201,6 +189,10 @@ def _shown(value: str | None) -> str:
 
 
 def complete(target: Connection, error_id: int) -> None:
-    """Complete a parked transaction's images with the values that were kept."""
+    """Complete a parked transaction's images with the values that were kept.
+
+    An insert that gives a column none has no value of it, so that it takes the default
+    of a column that is added in its place.
+    """
     parts = {side: _WITH_THEM.format(side) for side in ("old", "new")}
     target.execute(sa.text(_COMPLETE.format(**parts)), {"error_id": error_id})

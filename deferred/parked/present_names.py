@@ -239,6 +239,7 @@ def _refuse_given(
     for name in gone:
         given = sa.and_(
             call.kind.not_in(("D", "N")),
+            new.op("->", return_type=Text())(name).is_not(None),
             new.op("->>")(name).is_distinct_from(old.op("->>")(name)),
         )
         found = connection.scalar(

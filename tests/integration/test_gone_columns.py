@@ -36,6 +36,29 @@ def at(hq: Site, columns: str) -> list[tuple[Any, ...]]:
     return run(hq, f"SELECT {columns} FROM public.t ORDER BY id")
 
 
+def test_an_insert_that_gives_no_value_gets_the_new_default(
+    hq: Site, jfk: Site
+) -> None:
+    run(
+        jfk,
+        "UPDATE public.t SET note = 'mine' WHERE id = 1",
+        "INSERT INTO public.t (id, b) VALUES (4, 'new')",
+        "DELETE FROM public.t WHERE id = 2",
+        "INSERT INTO public.t (id, b) VALUES (2, 'again')",
+    )
+    run(hq, DROP, "ALTER TABLE public.t ADD note text NOT NULL DEFAULT 'none'")
+    assert deferred.push(jfk).errors == 1
+    (error,) = deferred.list_errors(hq)
+    (report,) = deferred.retry_errors(hq, [error.id])
+    assert report.reason == ""
+    assert at(hq, "id, note, b") == [
+        (1, "mine", None),
+        (2, "none", "again"),
+        (3, "none", None),
+        (4, "none", "new"),
+    ]
+
+
 def test_an_older_column_that_takes_the_name_gets_no_value(hq: Site, jfk: Site) -> None:
     run(jfk, "UPDATE public.t SET note = 'mine' WHERE id = 1")
     run(hq, DROP, "ALTER TABLE public.t RENAME x TO note")
