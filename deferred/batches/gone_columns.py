@@ -14,6 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy.dialects.postgresql import array
 
 from deferred.batches import groups
 from deferred.batches.batch import Batch
@@ -104,7 +105,8 @@ class Gone:
             given = given_values.by_net_change(self.queue, changes, name, default)
             parts = "name", name, "old", old, "new", new, "given", given
             each.append(func.json_build_object(*parts))
-        return func.json_build_array(*each)
+        # No call, because functions take 100 arguments at most.
+        return func.array_to_json(array(each))
 
 
 def found(origin: Connection, queue: Queue, carried: Sequence[str]) -> Gone | None:

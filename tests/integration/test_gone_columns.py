@@ -93,3 +93,16 @@ def test_what_was_left_out_goes_to_the_new_column_whatever_it_is_called(
     (report,) = deferred.retry_errors(hq, [error.id])
     assert report.reason == ""
     assert at(hq, "remark") == [("one",), ("two",), (None,)]
+
+
+def test_more_columns_are_gone_than_a_function_takes(hq: Site, jfk: Site) -> None:
+    names = [f"c{n}" for n in range(120)]
+    columns = ", ".join(["id int PRIMARY KEY", *(f"{name} text" for name in names)])
+    show(hq, jfk, columns, ["id", *names], "broad")
+    run(jfk, "UPDATE public.broad SET c7 = 'mine' WHERE id = 1")
+    run(hq, f"ALTER TABLE public.broad {', '.join(f'DROP {name}' for name in names)}")
+    assert deferred.push(jfk).errors == 1
+    (error,) = deferred.list_errors(hq)
+    (call,) = deferred.show_error(hq, error.id).calls
+    assert call.new is not None
+    assert (len(call.new), call.new["c7 (gone)"]) == (121, "mine")
