@@ -148,10 +148,16 @@ def begin(target: Connection) -> None:
 
 
 def readable(values: str | None, codec: str) -> str | None:
-    """Values that the destination can read, as `encodings.stored`."""
+    """Values that the destination can read, as `encodings.stored`.
+
+    It had columns of these names, so it can read those.
+    """
     if values is None:
         return None
-    return json.dumps(encodings.stored(json.loads(values), codec))
+    each = json.loads(values)
+    return json.dumps(
+        [{**encodings.stored(one, codec), "name": one["name"]} for one in each]
+    )
 
 
 def keep(target: Connection) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 import deferred
 import snapshots
+from deferred.batches import gone_columns
 from sites import Directory, Site
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -106,3 +107,11 @@ def test_more_columns_are_gone_than_a_function_takes(hq: Site, jfk: Site) -> Non
     (call,) = deferred.show_error(hq, error.id).calls
     assert call.new is not None
     assert (len(call.new), call.new["c7 (gone)"]) == (121, "mine")
+
+
+def test_names_stay_readable_in_every_encoding() -> None:
+    values = '[{"name": "höhe", "old": null, "new": "größer", "given": true}]'
+    kept = gone_columns.readable(values, "ascii")
+    assert kept is not None
+    assert '"name": "h\\u00f6he"' in kept
+    assert "escaped" in kept
