@@ -83,7 +83,7 @@ def present(queue: Queue, target: Table) -> tuple[Queue, tuple[str, ...]]:
     for name, number in zip(queue.columns, numbers, strict=True):
         if number not in called and name in queue.identity_columns:
             raise _moved_of(queue, {name: None}, target)
-        now[name] = called.get(number) or _unlike(name, there)
+        now[name] = called.get(number) or _unlike(name, [*there, *now.values()])
     return (
         replace(
             queue,

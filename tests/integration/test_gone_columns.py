@@ -37,6 +37,23 @@ def at(hq: Site, columns: str) -> list[tuple[Any, ...]]:
     return run(hq, f"SELECT {columns} FROM public.t ORDER BY id")
 
 
+def test_each_of_two_columns_keeps_its_values(hq: Site, jfk: Site) -> None:
+    """One is called as the other would be, where another column has the name."""
+    run(jfk, "UPDATE public.t SET note_ = 'mine' WHERE id = 1")
+    run(jfk, "UPDATE public.t SET note = 'other' WHERE id = 2")
+    run(hq, DROP, "ALTER TABLE public.t DROP note_")
+    run(hq, "ALTER TABLE public.t RENAME b TO note")
+    assert deferred.push(jfk).errors == 2
+    found = [
+        deferred.show_error(hq, one.id).calls[0].new for one in deferred.list_errors(hq)
+    ]
+    each: dict[str, str | None] = {"note_ (gone)": None, "note__ (gone)": None}
+    assert found == [
+        {"id": "1", "note": None, **each, "note__ (gone)": "mine"},
+        {"id": "2", "note": None, **each, "note_ (gone)": "other"},
+    ]
+
+
 def test_an_insert_that_gives_no_value_gets_the_new_default(
     hq: Site, jfk: Site
 ) -> None:
