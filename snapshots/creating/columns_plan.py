@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from deferred.parked import withdrawn
-from deferred.queues.queue import find_queue
+from deferred.queues.queue import Queue, find_queue
 from masters.numbers import columns as numbered_columns
 from sites.sessions.site import Site
 from sites.tables import columns as table_columns
@@ -145,16 +145,31 @@ def numbers(
 ) -> dict[str, int] | None:
     """The numbers of the columns at the master, as the last refresh noted them.
 
+    None if they are not known, or those of a table that was there before.
+
     Parameters:
         table: the master table as it is now.
     """
-    before = rewrites.columns_before(one)
+    before, queue = rewrites.columns_before(one), find_queue(connection, one.key)
+    if _was_another(one, queue, table):
+        return None
     if before is not None:
         return {name: rewrites.number(state) for name, state in before.items()}
-    queue = find_queue(connection, one.key)
-    if queue is None or queue.target_numbers is None or queue.target_oid != table.oid:
+    if queue is None or queue.target_numbers is None:
         return None
     return dict(zip(queue.columns, queue.target_numbers, strict=True))
+
+
+def _was_another(one: Snapshot, queue: Queue | None, table: Table) -> bool:
+    """Whether the last refresh saw another master table of that name.
+
+    A table that was made anew, or loaded from a dump, has other numbers.
+    """
+    if queue is not None and queue.target_oid is not None:
+        return queue.target_oid != table.oid
+    # The parts of a partitioned table do not tell.
+    plain = table.kind == "r" and one.master_parts is not None
+    return plain and table.oid not in (one.master_parts or ())
 
 
 def _states(one: Snapshot, wanted: Asked, table: Table) -> tuple[str, ...] | None:

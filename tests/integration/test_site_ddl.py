@@ -160,6 +160,31 @@ def test_another_table_of_that_name_has_other_columns(hq: Site, jfk: Site) -> No
     assert_equal_to_master(jfk)
 
 
+def test_a_table_that_was_made_anew_has_other_numbers(hq: Site, jfk: Site) -> None:
+    """The site knows the numbers of before; a new column has one of them."""
+    run(hq, "ALTER TABLE public.orders DROP qty, ADD middle text")
+    for name in ("orders", "seen"):
+        snapshots.alter_columns(jfk, name, drop=["qty"], add=["middle"])
+    settle(jfk)
+    run(jfk, "UPDATE public.orders SET middle = 'mine' WHERE id = 1")
+    run(
+        hq,
+        "CREATE TABLE again AS SELECT * FROM public.orders",
+        "ALTER TABLE again ALTER airport SET NOT NULL, ADD PRIMARY KEY (id)",
+        "DROP TABLE public.orders",
+        "ALTER TABLE again RENAME TO orders",
+    )
+    masters.drop_snapshot_log(hq, "orders", force=True)
+    log(hq, "orders")
+    assert masters.execute_ddl(hq, "ALTER TABLE orders ADD gate text").sites
+    settle(jfk)
+    assert columns(jfk) == "id,airport,first,last,middle,gate"
+    assert run(hq, "SELECT middle, gate FROM public.orders WHERE id = 1") == [
+        ("mine", None)
+    ]
+    assert_equal_to_master(jfk)
+
+
 @prepared_once("hq", "jfk")
 def pairs(sites: Directory) -> None:
     """Two tables, each with an updatable snapshot, in one group of a site."""
