@@ -142,6 +142,7 @@ class Shape:
 
     table: str
     #: in this list, the oldest first; None for snapshots whose sites are away
+    #: or refuse
     number: int | None
     #: by the sites' names
     columns: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from masters.catalog import registered_snapshot, snapshot_log
 from masters.log import registration
 from masters.log.catalog import get_log
 from sites import names
-from sites.errors import SiteUnreachable, UnknownSite
+from sites.errors import SnaptideError
 from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.site import Site
@@ -27,7 +27,6 @@ from sites.tables.table import Table, describe
 from snapshots.creating import columns_plan
 from snapshots.creating.alter_everywhere import refuse_another
 from snapshots.definitions import snapshot
-from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.reports import Shape, SnapshotShape
 
 #: Numbers of columns at the master, and their names at a site, in their order.
@@ -88,7 +87,10 @@ def _shapes(
     registered: Sequence[Row[Any, Any, Any]],
     parked: Mapping[Any, int],
 ) -> Iterator[Shape]:
-    """The shapes of a table, with its own, and last the snapshots of sites away."""
+    """The shapes of a table, with its own, and last the snapshots that are not known.
+
+    A site that is away, or refuses to answer, does not stop the others.
+    """
     mine = tuple((column.number, column.name) for column in table.columns)
     shown: dict[_Columns, list[SnapshotShape]] = {mine: []}
     away = list[SnapshotShape]()
@@ -98,7 +100,7 @@ def _shapes(
         )
         try:
             columns, waiting = _of_site(master, one, table)
-        except (SiteUnreachable, UnknownSite, UnknownSnapshot) as error:
+        except SnaptideError as error:
             away.append(replace(its, why=error.message))
             continue
         shown.setdefault(columns, []).append(replace(its, waiting=waiting))

@@ -1,5 +1,6 @@
 """A master lists in which shapes sites show its tables, and what waits for each."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import snapshots
 from masters.errors import NoSnapshotLog
 from sites import Directory
 from snapshots import Shape
+from snaptide import migrate
 from tests import airport
 from tests.fix_commands import Snaptide
 from tests.fix_worlds import prepared_once
@@ -81,6 +83,19 @@ def test_the_shape_of_a_site_that_is_away_is_not_known(sites: Directory) -> None
     assert away.number is None
     assert [one.waiting for one in away.snapshots] == [None, None]
     assert all(one.why for one in away.snapshots)
+
+
+def test_a_site_that_refuses_does_not_stop_the_others(sites: Directory) -> None:
+    migrate.downgrade(sites["jfk"], "0073")
+    *_, refusing = snapshots.list_shapes(sites["hq"], "orders")
+    assert refusing.number is None
+    assert all("site init jfk" in (one.why or "") for one in refusing.snapshots)
+
+
+def test_an_image_is_no_site(sites: Directory, tmp_path: Path) -> None:
+    before = snapshots.list_shapes(sites["hq"], "orders")
+    snapshots.make_image(sites["hq"], tmp_path / "image", ["orders"])
+    assert snapshots.list_shapes(sites["hq"], "orders") == before
 
 
 def test_a_table_without_a_log_has_no_shapes(sites: Directory) -> None:
