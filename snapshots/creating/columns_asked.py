@@ -141,7 +141,7 @@ def refuse_others(
         ColumnsRefused: that name belongs to another column there.
     """
     for old, new in wanted.rename.items():
-        if numbers is None:
+        if numbers is None or old not in numbers:
             raise refused(
                 one, f"no refresh has noted which column of {one.master} {old} was"
             )
@@ -167,7 +167,8 @@ def gone(
     return frozenset(
         name
         for name in wanted.drop
-        if name not in table.names or (numbers and numbers[name] not in there)
+        if name not in table.names
+        or (numbers and name in numbers and numbers[name] not in there)
     )
 
 

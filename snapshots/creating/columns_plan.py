@@ -145,7 +145,8 @@ def numbers(
 ) -> dict[str, int] | None:
     """The numbers of the columns at the master, as the last refresh noted them.
 
-    None if they are not known, or those of a table that was there before.
+    None if they are not known, or those of a table that was there before. The queue,
+    asked where there was no refresh, does not know columns that the site computes.
 
     Parameters:
         table: the master table as it is now.

@@ -773,6 +773,23 @@ def test_columns_of_which_one_is_computed(hq: Site, jfk: Site) -> None:
     assert_equal_to_master(jfk)
 
 
+def test_a_computed_column_before_a_refresh_knows_the_master(
+    hq: Site, jfk: Site
+) -> None:
+    """A switch to another master forgets the numbers; the queue has some of them."""
+    computed = "twice int GENERATED ALWAYS AS (n * 2) STORED"
+    run(hq, f"CREATE TABLE public.g (id int PRIMARY KEY, n int, {computed})")
+    log(hq, "g")
+    snapshots.create(jfk, "g", master="hq", updatable=True)
+    refresh(jfk, "g")
+    run(jfk, "UPDATE snaptide.snapshot SET master_columns = NULL WHERE name = 'g'")
+    snapshots.alter_columns(jfk, "g", drop=["twice"])
+    run(jfk, "INSERT INTO public.g VALUES (2, 2)")
+    settle(jfk)
+    assert run(hq, "SELECT * FROM public.g") == [(2, 2, 4)]
+    assert_equal_to_master(jfk)
+
+
 def test_a_snapshot_that_is_not_filled_yet(hq: Site, jfk: Site) -> None:
     made: dict[str, Any] = {"master": "hq", "group": "new", "updatable": True}
     few = ["id", "airport", "first"]
