@@ -300,14 +300,32 @@ def autocommit(*connections: Connection) -> Iterator[None]:
 
     The connections must be outside a transaction, and are so afterwards.
     """
-    before = [_set_autocommit(one, on=True) for one in connections]
+    before: list[tuple[Connection, bool]] = []
     try:
+        # If one fails, the list has those before it.
+        before.extend((one, _set_autocommit(one, on=True)) for one in connections)
         yield
     finally:
-        for one, was in zip(connections, before, strict=True):
+        _restore(before)
+
+
+def _restore(before: list[tuple[Connection, bool]]) -> None:
+    """Let connections begin transactions again, each as before, even if one fails.
+
+    One that did not would come from the pool like any other: the statements of its next
+    transactions would commit one by one.
+    """
+    while before:
+        one, was = before.pop()
+        try:
             if not one.invalidated:
                 one.rollback()
                 _set_autocommit(one, on=was)
+        except BaseException:
+            if not one.closed:
+                one.invalidate()
+            _restore(before)
+            raise
 
 
 def _set_autocommit(connection: Connection, *, on: bool) -> bool:

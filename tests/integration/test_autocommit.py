@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -32,6 +33,12 @@ def holds_back(connection: Connection, site: Site) -> bool:
     return seen == before
 
 
+def _driver(connection: Connection) -> psycopg.Connection[object]:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    return driver
+
+
 def test_each_statement_commits_until_the_block_ends(bags: Site) -> None:
     with bags.session() as connection, bags.session() as another:
         with autocommit(connection):
@@ -49,6 +56,27 @@ def test_transactions_begin_again_after_a_block_that_failed(bags: Site) -> None:
             connection.execute(sa.text("SELECT 1 / 0"))
         assert holds_back(connection, bags)
     with bags.session() as connection:
+        assert holds_back(connection, bags)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_transactions_begin_again_where_another_connection_broke(
+    bags: Site, place: int
+) -> None:
+    with bags.session() as connection, bags.session() as broken:
+        both = [connection]
+        both.insert(place, broken)
+        with pytest.raises(psycopg.Error), autocommit(*both):
+            _driver(broken).close()
+        assert holds_back(connection, bags)
+        assert broken.invalidated
+
+
+def test_transactions_begin_again_if_a_block_cannot_begin(bags: Site) -> None:
+    with bags.session() as connection, bags.session() as broken:
+        _driver(broken).close()
+        with pytest.raises(psycopg.Error), autocommit(connection, broken):
+            pass
         assert holds_back(connection, bags)
 
 
