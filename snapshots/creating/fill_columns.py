@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
 
 import sqlalchemy as sa
 from psycopg import errors as pg
@@ -31,7 +32,7 @@ from sites.sessions.site import Site
 from sites.tables import ddl, locks
 from sites.tables.ddl import NewColumn
 from sites.tables.table import Table, describe
-from sites.transfer.transport import copy_csv, copy_out_csv, raw
+from sites.transfer.transport import PIECE, copy_out, copy_pieces, literal_text, raw
 from sites.transfer.types import NativeType
 from sites.writing.triggered import users_search_path
 from snapshots.creating import columns_altered
@@ -48,6 +49,10 @@ LOCK_TIMEOUT = "50ms"
 #: How many pages of the master table are read at a time: 1 MB, which is some ten
 #: thousand rows, and some twenty milliseconds that another session may have to wait.
 PAGES = 128
+
+#: More bytes than this wait in a file for their turn: large values are not in the pages
+#: that are counted, and some tables are not read by pages.
+IN_MEMORY = 16 * 1024 * 1024
 
 _STAGE = "snaptide_fill"
 
@@ -141,9 +146,10 @@ def _fill(site: Site, plan: Plan, progress: Progress | None) -> int:
         read = partial(_read, there, filling)
         written = 0
         for done, rows in enumerate(_ahead(beside, read, parts), 1):
-            with here.begin():
+            with rows, here.begin():
                 here.execute(_settings(filling, plan.master.name))
-                if copy_csv(here, filling.stage, filling.columns, [rows]):
+                pieces = iter(partial(rows.read, PIECE), b"")
+                if copy_pieces(here, filling.stage, filling.columns, pieces):
                     written += _write(here, filling)
             faults.point("snapshot_alter.filling")
             if progress is not None:
@@ -152,9 +158,11 @@ def _fill(site: Site, plan: Plan, progress: Progress | None) -> int:
 
 
 def _ahead(
-    beside: ThreadPoolExecutor, read: Callable[[Range], bytearray], parts: list[Range]
-) -> Iterator[bytearray]:
+    beside: ThreadPoolExecutor, read: Callable[[Range], IO[bytes]], parts: list[Range]
+) -> Iterator[IO[bytes]]:
     """Read each part of the master while the part before it is written at the site."""
+    if not parts:
+        return  # a partitioned table without partitions
     coming = beside.submit(read, parts[0])
     for part in parts[1:]:
         rows, coming = coming.result(), beside.submit(read, part)
@@ -162,9 +170,12 @@ def _ahead(
     yield coming.result()
 
 
-def _read(there: Connection, filling: _Filling, part: Range) -> bytearray:
-    rows = copy_out_csv(there, _values(filling, part))
+def _read(there: Connection, filling: _Filling, part: Range) -> IO[bytes]:
+    """A part of the master as a file, which the caller closes."""
+    rows = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115
+    copy_out(there, literal_text(_values(filling, part)), rows.write)
     there.commit()
+    rows.seek(0)
     return rows
 
 

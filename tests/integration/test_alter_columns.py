@@ -235,8 +235,12 @@ def test_a_column_comes_beside_users_who_write_all_the_time(
     assert parked(hq) == []
 
 
-def test_values_come_as_they_are(hq: Site, jfk: Site) -> None:
-    """They travel as CSV, which has characters of its own."""
+@pytest.mark.parametrize("in_memory", [fill_columns.IN_MEMORY, 1])
+def test_values_come_as_they_are(
+    hq: Site, jfk: Site, monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    """They travel as lines of COPY, which has characters of its own, through a file."""
+    monkeypatch.setattr(fill_columns, "IN_MEMORY", in_memory)
     values = ["", "\\.", 'a\n\\.\nb,"c"', "\\N", "NULL", " "]
     run(hq, "ALTER TABLE public.orders ADD gate text")
     with application(hq) as session:
@@ -801,6 +805,20 @@ def test_a_snapshot_that_is_not_filled_yet(hq: Site, jfk: Site) -> None:
     run(jfk, "UPDATE public.new SET qty = 0 WHERE id = 1")
     settle(jfk)
     assert_equal_to_master(jfk)
+
+
+def test_a_column_of_a_table_without_partitions(hq: Site, jfk: Site) -> None:
+    run(
+        hq,
+        "CREATE TABLE public.later (id int PRIMARY KEY, note text)"
+        " PARTITION BY RANGE (id)",
+    )
+    log(hq, "later")
+    snapshots.create(jfk, "later", master="hq")
+    snapshots.refresh(jfk, "later")
+    run(hq, "ALTER TABLE public.later ADD gate text DEFAULT 'A1'")
+    assert snapshots.alter_columns(jfk, "later", add=["gate"]).filled == 0
+    assert run(jfk, "SELECT id, note, gate FROM public.later") == []
 
 
 def test_what_a_new_column_lacks_is_said(hq: Site, jfk: Site) -> None:
