@@ -20,7 +20,12 @@ WITH described AS MATERIALIZED (
     WHERE n.nspname = :schema AND described.relname = :name
       AND described.relkind IN ('r', 'p', 'v', 'f', 'm')
 ),
-hashed AS MATERIALIZED (SELECT md5(described::text) AS state FROM described)
+printed AS MATERIALIZED (SELECT described::text AS line FROM described),
+-- Not md5(), which a server in FIPS mode refuses.
+hashed AS MATERIALIZED (
+    SELECT concat_ws(' ', hashtextextended(line, 0), hashtextextended(line, 1)) AS state
+    FROM printed
+)
 SELECT oid, kind, hides_rows, instead, state,
        CASE WHEN state IS DISTINCT FROM :known THEN columns END AS columns,
        CASE WHEN state IS DISTINCT FROM :known THEN uniques END AS uniques,
