@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from uuid import UUID
 
 from sqlalchemy import Connection, text
 
@@ -12,6 +13,7 @@ from sites.conditions.ranges import leaves
 from sites.conditions.subqueries import Subquery
 from sites.errors import SnaptideError
 from sites.names import QualifiedName, identifier
+from sites.sessions import identity
 from sites.tables import lossy
 from sites.tables.definitions import differing, other_versions, type_definitions
 from sites.tables.table import Table, describe
@@ -25,7 +27,7 @@ from snaptide.doctor.finding import Finding, error, info, warning
 
 def check(connection: Connection, site: Site) -> Iterator[Finding]:
     """Findings about columns, types and collations that differ between two sites."""
-    by_master: dict[str, list[Snapshot]] = {}
+    me, by_master = identity.read(connection).site_id, dict[str, list[Snapshot]]()
     for one in snapshot.all_of(connection):
         group = refresh_group.find(connection, one.refresh_group)
         assert group is not None
@@ -34,7 +36,7 @@ def check(connection: Connection, site: Site) -> Iterator[Finding]:
         try:
             with asking(site.peer(master)) as home:
                 for one in held:
-                    yield from _of_snapshot(connection, home, site.name, one)
+                    yield from _of_snapshot(connection, home, site.name, one, me)
                     yield from _asked(connection, home, site.name, master, one)
         except SnaptideError:
             # Another check reports a master or a table that is away.
@@ -42,9 +44,10 @@ def check(connection: Connection, site: Site) -> Iterator[Finding]:
 
 
 def _of_snapshot(
-    connection: Connection, home: Connection, site: str, one: Snapshot
+    connection: Connection, home: Connection, site: str, one: Snapshot, me: UUID
 ) -> Iterator[Finding]:
-    if {*site_ddl.known(home, one.master)} - {*one.ddl_followed}:
+    followed = {(id_, one.master) for id_ in one.ddl_followed}
+    if any(ddl.table == one.master for ddl in site_ddl.read(home, me, followed)):
         yield info(
             site,
             one.key,

@@ -143,7 +143,9 @@ def test_a_value_without_a_place_is_parked(hq: Site, jfk: Site) -> None:
     assert_equal_to_master(jfk)
 
 
-def test_another_table_of_that_name_has_other_columns(hq: Site, jfk: Site) -> None:
+def test_another_table_of_that_name_has_other_columns(
+    hq: Site, jfk: Site, snaptide: Snaptide
+) -> None:
     masters.execute_ddl(hq, "ALTER TABLE orders ADD state text")
     run(
         hq,
@@ -158,6 +160,7 @@ def test_another_table_of_that_name_has_other_columns(hq: Site, jfk: Site) -> No
     settle(jfk)
     assert columns(jfk) == "id,airport,first,last,qty"
     assert_equal_to_master(jfk)
+    assert "has the snapshot follow" not in snaptide("doctor", "jfk").stdout
 
 
 def test_a_table_that_was_made_anew_has_other_numbers(hq: Site, jfk: Site) -> None:
