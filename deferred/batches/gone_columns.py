@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import array
 
-from deferred.batches import groups
+from deferred.batches import groups, work
 from deferred.batches.batch import Batch
 from deferred.errors import GivesGoneColumn
 from deferred.queues import given_values
@@ -174,12 +174,7 @@ def reason(target: Connection, staged: Sequence[Staged]) -> GivesGoneColumn | No
     row = target.execute(_FIRST).one_or_none()
     if row is None:
         return None
-    its = select(sa.literal(1)).where
-    table = next(
-        one.table.qualified
-        for one in staged
-        if target.scalar(its(one.source.c.call_no == row.call_no)) is not None
-    )
+    table = work.table_of(target, staged, row.call_no)
     told = gives(table, row.name, row.call_no, _shown(row.new))
     return GivesGoneColumn(f"{told} {_TODO}")
 

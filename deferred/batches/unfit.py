@@ -157,12 +157,7 @@ def reason(
     ).one_or_none()
     if row is None:
         return None
-    its = select(sa.literal(1)).where
-    table = next(
-        one.table.qualified
-        for one in staged
-        if target.scalar(its(one.source.c.call_no == row.call_no)) is not None
-    )
+    table = work.table_of(target, staged, row.call_no)
     shown = misfits.message(
         table, row.name, encodings.read(json.loads(row.text)), row.message
     )

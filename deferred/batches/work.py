@@ -275,6 +275,18 @@ def invalid(connection: Connection, staged: Sequence[Staged], unit: int) -> set[
     return set(connection.scalars(sa.union_all(*each)))
 
 
+def table_of(
+    connection: Connection, staged: Sequence[Staged], call_no: int
+) -> QualifiedName:
+    """The table of a call that is in one of these work tables."""
+    its = sa.select(sa.literal(1)).where
+    return next(
+        one.table.qualified
+        for one in staged
+        if connection.scalar(its(one.source.c.call_no == call_no)) is not None
+    )
+
+
 def of_two_tables(
     connection: Connection, staged: Sequence[Staged], unit: int
 ) -> set[int]:
