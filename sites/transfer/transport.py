@@ -235,11 +235,9 @@ def copy_csv(
     target: Connection,
     table: TableClause,
     columns: Sequence[str],
-    pieces: Iterable[bytes | bytearray],
+    pieces: Iterable[bytes],
 ) -> int:
-    """Copy rows into a table, in the form that `copy_out_csv` reads them in.
-
-    `sites.transfer.arrow.csv` makes it, too.
+    """Copy rows into a table, in the form that `sites.transfer.arrow.csv` makes.
 
     Returns:
         How many rows were written.
@@ -251,9 +249,7 @@ def copy_csv(
     return _written(target, into, pieces)
 
 
-def _written(
-    target: Connection, into: sql.Composed, pieces: Iterable[bytes | bytearray]
-) -> int:
+def _written(target: Connection, into: sql.Composed, pieces: Iterable[bytes]) -> int:
     with _reported(target), raw(target).cursor() as writer:
         with writer.copy(into) as sink:
             for piece in pieces:
