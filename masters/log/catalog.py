@@ -35,6 +35,16 @@ def find_logs(connection: Connection, tables: Sequence[QualifiedName]) -> list[s
     return [row.log_table for row in found]
 
 
+def logged_tables(connection: Connection) -> list[QualifiedName]:
+    """All tables with a log that are there, by name."""
+    name = func.format("%I.%I", _log.table_schema, _log.table_name)
+    found = select(_log.table_schema, _log.table_name).where(
+        func.to_regclass(name).is_not(None)
+    )
+    ordered = found.order_by(_log.table_schema, _log.table_name)
+    return [QualifiedName(*row) for row in connection.execute(ordered)]
+
+
 def asked(tables: Sequence[QualifiedName]) -> dict[str, list[str]]:
     """The parameters of a statement with `NAMES`."""
     return {

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ARRAY, ColumnElement, Connection, Text, func, select
+from sqlalchemy import ARRAY, ColumnElement, Connection, Row, Text, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import image, registered_snapshot
@@ -64,6 +64,16 @@ def of_log(table: QualifiedName) -> ColumnElement[bool]:
 
 #: Whether a registration is that of a snapshot, and not of an image's table.
 OF_SITE = _at.site_id.not_in(select(image.c.id))
+
+
+def of_table(
+    connection: Connection, table: QualifiedName
+) -> Sequence[Row[Any, Any, Any]]:
+    """The site's id and name and the key of each snapshot of a table, by site."""
+    wanted = select(_at.site_id, _at.site_name, _at.snapshot).where(
+        _at.table_schema == table.schema, _at.table_name == table.name, OF_SITE
+    )
+    return connection.execute(wanted.order_by(_at.site_name, _at.snapshot)).all()
 
 
 def take_over(

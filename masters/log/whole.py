@@ -8,7 +8,7 @@ itself are in no log.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from psycopg import errors as pg
@@ -17,7 +17,7 @@ from sqlalchemy import Connection, func, select, update
 from masters.catalog import registered_snapshot, snapshot_log
 from masters.errors import CannotLogTable, PartUnrecorded
 from masters.log import arming, registration
-from masters.log.catalog import find_log, get_log
+from masters.log.catalog import find_log, get_log, logged_tables
 from masters.log.log_function import EVENTS
 from sites import QualifiedName, Site, names
 from sites.capture import triggers
@@ -59,20 +59,10 @@ def repair_snapshot_logs(site: Site, table: str | None = None) -> list[RepairedL
     with identity.initialised(site) as connection:
         if table is not None:
             get_log(connection, names.parse(table))
-        found = list(_logged(connection)) if table is None else [names.parse(table)]
+        found = logged_tables(connection) if table is None else [names.parse(table)]
         if found:
             arming.install(connection)
     return [_repair(site, name) for name in found]
-
-
-def _logged(connection: Connection) -> Iterator[QualifiedName]:
-    """All tables with a log that are there."""
-    at = snapshot_log.c
-    name = func.format("%I.%I", at.table_schema, at.table_name)
-    there = func.to_regclass(name).is_not(None)
-    found = select(at.table_schema, at.table_name).where(there)
-    for row in connection.execute(found.order_by(at.table_schema, at.table_name)):
-        yield QualifiedName(*row)
 
 
 def _repair(site: Site, name: QualifiedName) -> RepairedLog:

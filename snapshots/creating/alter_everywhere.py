@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
-import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 from sqlalchemy.exc import DBAPIError
 
-from masters.catalog import registered_snapshot
 from masters.log import registration
 from sites import names
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite
@@ -52,19 +50,10 @@ def alter_columns_everywhere(
         UnknownTable: it has no such table.
     """
     wanted = Asked(add=(*add,), drop=(*drop,), rename=rename or {}, widen=(*widen,))
-    name, at = names.parse(table), registered_snapshot.c
-    registered = (
-        sa.select(at.site_id, at.site_name, at.snapshot)
-        .where(
-            at.table_schema == name.schema,
-            at.table_name == name.name,
-            registration.OF_SITE,
-        )
-        .order_by(at.site_name, at.snapshot)
-    )
+    name = names.parse(table)
     with identity.confirmed(master) as connection:
         described = describe(connection, name)
-        found = connection.execute(registered).all()
+        found = registration.of_table(connection, name)
     return [_altered(master, one, described, wanted) for one in found]
 
 

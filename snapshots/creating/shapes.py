@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from deferred.parked import error_queue
 from deferred.queues.queue import find_queue, undelivered_calls
-from masters.catalog import registered_snapshot, snapshot_log
 from masters.log import registration
-from masters.log.catalog import get_log
+from masters.log.catalog import get_log, logged_tables
 from sites import names
 from sites.errors import SnaptideError
 from sites.names import QualifiedName
@@ -48,34 +46,18 @@ def list_shapes(master: Site, table: str | None = None) -> list[Shape]:
         SiteUnreachable, SiteChanged: the master is away, or another database.
     """
     with identity.confirmed(master) as connection:
-        wanted = [names.parse(table)] if table else _logged(connection)
+        wanted = [names.parse(table)] if table else logged_tables(connection)
         if table:
             get_log(connection, wanted[0])
         found = [_asked(connection, one) for one in wanted]
     return [shape for one in found for shape in _shapes(master, *one)]
 
 
-def _logged(connection: Connection) -> list[QualifiedName]:
-    at = snapshot_log.c
-    wanted = sa.select(at.table_schema, at.table_name).order_by(*at[:2])
-    return [QualifiedName(*row) for row in connection.execute(wanted)]
-
-
 def _asked(
     connection: Connection, name: QualifiedName
 ) -> tuple[Table, Sequence[Row[Any, Any, Any]], Mapping[Any, int]]:
     """A table, its registered snapshots, and by site how many parked may change it."""
-    at = registered_snapshot.c
-    wanted = (
-        sa.select(at.site_id, at.site_name, at.snapshot)
-        .where(
-            at.table_schema == name.schema,
-            at.table_name == name.name,
-            registration.OF_SITE,
-        )
-        .order_by(at.site_name, at.snapshot)
-    )
-    found = connection.execute(wanted).all()
+    found = registration.of_table(connection, name)
     ids = {one.site_id for one in found}
     parked = {one: error_queue.parked(connection, one, [name]) for one in ids}
     return describe(connection, name), found, parked
