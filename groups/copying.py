@@ -21,9 +21,10 @@ from sites import QualifiedName, Site, faults
 from sites.conditions import ranges
 from sites.conditions.ranges import Range
 from sites.progress import Progress
+from sites.tables.analyze import analyze
 from sites.tables.table import Table, describe
 from sites.tables.users_triggers import silenced
-from sites.transfer.transport import analyze, copy_in, literal_text
+from sites.transfer.transport import copy_in, literal_text
 from sites.writing import triggered
 from sites.writing.write import parents_first
 from snapshots.differences import parallel_copy

@@ -28,6 +28,7 @@ from sites.sessions.identity import Identity
 from sites.sessions.peers import Look, Pair
 from sites.sessions.prepared import planned_once
 from sites.sessions.site import autocommit
+from sites.tables.analyze import analyze
 from sites.transfer import transport
 
 
@@ -306,7 +307,7 @@ def _take_ledger(
         order_no=sa.BigInteger,
         started=sa.DateTime(timezone=True),
     )
-    transport.analyze(origin, known)
+    analyze(origin, known)
     return known
 
 

@@ -22,6 +22,7 @@ from masters.rules import Comparison
 from sites.errors import ValueDoesNotFit
 from sites.progress import RowsDone
 from sites.sessions.prepared import planned_once
+from sites.tables.analyze import analyze
 from sites.transfer import transport
 from sites.writing.staged import UPDATES, Staged
 
@@ -285,7 +286,7 @@ def _fill(
         on_progress=on_progress,
     )
     if rows > ANALYZED:
-        transport.analyze(shipment.target, staged.source, _looked_at(staged))
+        analyze(shipment.target, staged.source, _looked_at(staged))
     return rows
 
 

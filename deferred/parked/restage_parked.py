@@ -17,6 +17,7 @@ from deferred.parked.calls import Call
 from deferred.queues import target_columns
 from sites import QualifiedName
 from sites.errors import ValueDoesNotFit
+from sites.tables.analyze import analyze
 from sites.tables.table import Table
 from sites.transfer import encodings, transport
 from sites.transfer.values import from_text, unsized
@@ -76,7 +77,7 @@ def stage(
         )
         if known and (back := [n for n in known.get("back", ()) if n in one.columns]):
             _compare_as_now(connection, one, back)
-        transport.analyze(connection, one.source)
+        analyze(connection, one.source)
         staged.append(one)
     return staged
 

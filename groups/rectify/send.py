@@ -22,6 +22,7 @@ from sites import QualifiedName
 from sites.extras import pa
 from sites.names import numbered
 from sites.tables import ddl
+from sites.tables.analyze import analyze
 from sites.tables.ddl import NewColumn
 from sites.tables.table import Column
 from sites.transfer import transport
@@ -118,7 +119,7 @@ def send(
             [column.name for column in stage.c],
             few=_FEW,
         )
-        transport.analyze(connection, stage)
+        analyze(connection, stage)
     group = str(way.calls.group_id)
     sources = {group: table_queue.correction(way.calls.destination)}
     return on_behalf.queue_calls(

@@ -391,23 +391,3 @@ def _reported(*connections: Connection) -> Iterator[None]:
             connection_invalidated=bool(broken),
             dialect=_DIALECT,
         ) from error
-
-
-def analyze(
-    connection: Connection, table: TableClause, columns: Sequence[str] = ()
-) -> None:
-    """Give the planner statistics about the current rows of a table.
-
-    A tenth of the usual sample is enough for a table that is written and read once.
-
-    Parameters:
-        columns: the columns that conditions look at; all if not given.
-    """
-    names = comma(identifiers(columns))
-    listed = sql.SQL(" ({})").format(names) if columns else sql.SQL("")
-    raw(connection).execute(
-        sql.SQL(
-            "SET LOCAL default_statistics_target = 10; ANALYZE {}{};"
-            " RESET default_statistics_target"
-        ).format(_name(table), listed)
-    )

@@ -18,6 +18,7 @@ from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.names import QualifiedName, numbered
 from sites.tables import ddl, indexes, roles
+from sites.tables.analyze import analyze
 from sites.tables.ddl import NewColumn
 from sites.tables.table import Column, ForeignKey, Table, describe
 from sites.transfer import transport
@@ -96,7 +97,7 @@ def constrain(
     for index in definition.indexes:
         indexes.create(connection, snapshot.base, index)
     base = snapshot.base
-    transport.analyze(connection, sa.table(base.name, schema=base.schema))
+    analyze(connection, sa.table(base.name, schema=base.schema))
 
 
 def open_to_users(

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Select, select
 
 from sites.sessions.site import Site
+from sites.tables.analyze import analyze
 from sites.transfer import transport
 from sites.transfer.transport import literal_text
 from snapshots import keys
@@ -51,7 +52,7 @@ def prepare(site: Site, master: Connection, member: Member) -> Prepared:
         keys = stage.create_keys(connection, member)
         names = member.snapshot.key_names
         count = transport.copy(master, changed, connection, keys, names)
-        transport.analyze(connection, keys)
+        analyze(connection, keys)
     return Prepared(member=member, keys=keys, count=count)
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, TableClause, func, select, update
 from deferred.queues.queue import Queue
 from sites.names import numbered
 from sites.tables import ddl
+from sites.tables.analyze import analyze
 from sites.tables.ddl import NewColumn
 from sites.tables.table import Column, Table
 from sites.transfer import arrow, transport
@@ -211,7 +212,7 @@ def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> No
         _pair_equal_keys(connection, work)
     if rows >= _LARGE:
         ddl.index_temporary(connection, work.table.name, "no")
-        transport.analyze(connection, work.table, work.looked_at)
+        analyze(connection, work.table, work.looked_at)
 
 
 def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:

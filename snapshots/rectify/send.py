@@ -19,6 +19,7 @@ from deferred.queues.queue import Queue
 from deferred.queues.target_columns import captured_columns
 from sites.names import numbered
 from sites.tables import ddl
+from sites.tables.analyze import analyze
 from sites.tables.ddl import NewColumn
 from sites.tables.table import Column, Table
 from sites.transfer import transport
@@ -135,8 +136,8 @@ def _stage(
         )
     if wanted.num_rows >= _LARGE:
         ddl.index_temporary(connection, rows.wanted.name, "no")
-        transport.analyze(connection, rows.wanted)
-        transport.analyze(connection, rows.theirs)
+        analyze(connection, rows.wanted)
+        analyze(connection, rows.theirs)
     return rows
 
 
