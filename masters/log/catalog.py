@@ -81,6 +81,15 @@ def rows_of(
     )
 
 
+def truncated_since(connection: Connection, log_table: str, since: str) -> bool:
+    """Whether the master table was truncated: no log could hold all its keys."""
+    log = rows_of(log_table, [NativeType("text")])
+    # Such a mark has no key: the index over the keys of deletes finds it at once.
+    of_all = log.c.k1.is_(None), log.c.kind == sa.literal_column("'T'")
+    mark = select(log.c.kind).where(position.since(log.c.xid, since), *of_all)
+    return bool(connection.scalar(select(mark.exists())))
+
+
 def get_log(connection: Connection, table: QualifiedName) -> Row[Any]:
     """The catalog row of a table's snapshot log.
 

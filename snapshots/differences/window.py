@@ -393,15 +393,6 @@ def _method(
                     snapshot=snapshot.key,
                 )
             return COMPLETE
-        if _truncated(master, log.log_table, since):
+        if catalog.truncated_since(master, log.log_table, since):
             return COMPLETE
     return FAST
-
-
-def _truncated(master: Connection, log_table: str, since: str) -> bool:
-    """Whether the master table was truncated: no log could hold all its keys."""
-    log = catalog.rows_of(log_table, [NativeType("text")])
-    # Such a mark has no key: the index over the keys of deletes finds it at once.
-    of_all = log.c.k1.is_(None), log.c.kind == sa.literal_column("'T'")
-    mark = select(log.c.kind).where(position.since(log.c.xid, since), *of_all)
-    return bool(master.scalar(select(mark.exists())))
