@@ -13,6 +13,7 @@ from snapshots import Shape
 from snaptide import migrate
 from tests import airport
 from tests.fix_commands import Snaptide
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.grouped import without
 from tests.linked_table import run
@@ -101,3 +102,12 @@ def test_an_image_is_no_site(sites: Directory, tmp_path: Path) -> None:
 def test_a_table_without_a_log_has_no_shapes(sites: Directory) -> None:
     with pytest.raises(NoSnapshotLog):
         snapshots.list_shapes(sites["hq"], "gone")
+
+
+def test_a_table_that_is_gone_is_not_among_them(sites: Directory) -> None:
+    hq = sites["hq"]
+    run(hq, "CREATE TABLE public.gone (id int PRIMARY KEY)")
+    log(hq, "gone")
+    assert "gone" in {one.table for one in snapshots.list_shapes(hq)}
+    run(hq, "DROP TABLE public.gone")
+    assert {one.table for one in snapshots.list_shapes(hq)} == {"orders"}
