@@ -22,6 +22,7 @@ from snapshots.images import load
 from snapshots.refreshing import first_load
 from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
+from tests.grouped import broken_off_at
 from tests.imaged import away, create, make
 from tests.imaged import master as master
 from tests.linked_table import queued, run, scalar
@@ -185,18 +186,15 @@ def test_slices_come_in_any_order(master: Directory, tmp_path: Path) -> None:
 
 
 def test_a_refresh_takes_the_place_of_a_load_and_the_other_way_round(
-    master: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    master: Directory, tmp_path: Path
 ) -> None:
     hq, jfk = master["hq"], master["jfk"]
     make(hq, tmp_path / "i", "p")
     snapshots.create(jfk, "p", master="hq")
-    with monkeypatch.context() as patch:
-        patch.setenv("SNAPTIDE_FAULT", "image_load.after_slice:error")
-        with pytest.raises(Exception, match="after_slice"):
-            snapshots.load_image(jfk, "p", tmp_path / "i")
-        patch.setenv("SNAPTIDE_FAULT", "refresh.after_load:error")
-        with pytest.raises(Exception, match="after_load"):
-            refresh(jfk, "p")
+    with broken_off_at("image_load.after_slice"):
+        snapshots.load_image(jfk, "p", tmp_path / "i")
+    with broken_off_at("refresh.after_load"):
+        refresh(jfk, "p")
     # Nothing of what the refresh has filled counts as the image's.
     loaded = snapshots.load_image(jfk, "p", tmp_path / "i")
     assert loaded.rows == {"p": 6000}
@@ -204,10 +202,8 @@ def test_a_refresh_takes_the_place_of_a_load_and_the_other_way_round(
         snapshots.load_image(jfk, "p", tmp_path / "i")
     snapshots.drop(jfk, "p")
     snapshots.create(jfk, "p", master="hq")
-    with monkeypatch.context() as patch:
-        patch.setenv("SNAPTIDE_FAULT", "image_load.before_finish_commit:error")
-        with pytest.raises(Exception, match="before_finish_commit"):
-            snapshots.load_image(jfk, "p", tmp_path / "i")
+    with broken_off_at("image_load.before_finish_commit"):
+        snapshots.load_image(jfk, "p", tmp_path / "i")
     assert methods(jfk, "p") == {"load"}
     assert_equal_to_master(jfk)
 
@@ -298,17 +294,13 @@ def test_a_master_that_was_restored_to_the_making_of_the_image(
     assert methods(jfk, "one") == {"complete"}
 
 
-def test_dropped_after_a_load_began(
-    master: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dropped_after_a_load_began(master: Directory, tmp_path: Path) -> None:
     """The logs are kept for the snapshot by then."""
     hq, jfk = master["hq"], master["jfk"]
     make(hq, tmp_path / "i", "p")
     snapshots.create(jfk, "p", master="hq")
-    with monkeypatch.context() as patch:
-        patch.setenv("SNAPTIDE_FAULT", "image_load.before_commit:error:2")
-        with pytest.raises(Exception, match="before_commit"):
-            snapshots.load_image(jfk, "p", tmp_path / "i")
+    with broken_off_at("image_load.before_commit", time=2):
+        snapshots.load_image(jfk, "p", tmp_path / "i")
     masters.drop_image(hq, "i")
     run(hq, "UPDATE public.p SET v = 'D' WHERE id = 1")
     masters.purge_snapshot_logs(hq)

@@ -23,6 +23,7 @@ from tests.fix_commands import Snaptide
 from tests.fix_sites import log, name_site
 from tests.fix_worker import WriteSettings
 from tests.fix_worlds import prepared_once
+from tests.grouped import broken_off_at
 from tests.imaged import away, make
 from tests.linked_table import run, scalar
 from tests.stories import refresh
@@ -205,16 +206,12 @@ def test_a_folder_that_another_process_completes_just_now(
     assert snapshots.load_image(jfk, "t", tmp_path / "i").rows == {"t": 9000}
 
 
-def test_broken_off_more_than_once(
-    master: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broken_off_more_than_once(master: Directory, tmp_path: Path) -> None:
     """The master hears of all that were begun in the folder."""
     hq = master["hq"]
     make(hq, tmp_path / "taken", "t")
-    with monkeypatch.context() as patch:
-        patch.setenv("SNAPTIDE_FAULT", "image_make.after_register:error")
-        with pytest.raises(Exception, match="after_register"):
-            make(hq, tmp_path / "i", "t")
+    with broken_off_at("image_make.after_register"):
+        make(hq, tmp_path / "i", "t")
     with pytest.raises(masters.ImageNameTaken):
         make(hq, tmp_path / "i", "t", name="taken")
     make(hq, tmp_path / "i", "t")
