@@ -64,7 +64,7 @@ def test_everything_is_delivered(world: Directory, clock: Clock, follows: bool) 
     begin = seed("SNAPTIDE_SHAPES_SEED")
     print("seed", begin)  # noqa: T201
     chance = random.Random(begin)
-    mine: Rows = {id_: ("old", 0) for id_ in range(2, STOCK + 1, 2)}
+    mine: Rows = dict.fromkeys(range(2, STOCK + 1, 2), ("old", 0))
     made = 0
     for day in range(AWAY):
         clock.set(timedelta(days=day))
