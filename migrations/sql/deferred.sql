@@ -37,7 +37,8 @@ CREATE TABLE snaptide.destination (
     last_txn_count bigint, last_error text, last_error_at timestamptz, incarnation uuid,
     purged_batch bigint NOT NULL DEFAULT 0, purged_order bigint NOT NULL DEFAULT 0,
     max_lag_age interval, max_lag_bytes bigint, failures integer NOT NULL DEFAULT 0,
-    retry_at timestamptz
+    retry_at timestamptz, traceparent text, delivered bigint NOT NULL DEFAULT 0,
+    purged_settled bigint
 );
 
 CREATE TABLE snaptide.differing_row (
@@ -64,7 +65,7 @@ CREATE INDEX error_footprint_error_id_idx ON snaptide.error_footprint (error_id)
 
 CREATE TABLE snaptide.error_procedure (
     error_id bigint NOT NULL, call_no bigint NOT NULL, name text NOT NULL,
-    arguments jsonb NOT NULL, error text,
+    arguments jsonb NOT NULL, error text, ran_here boolean NOT NULL,
     PRIMARY KEY (error_id, call_no)
 );
 
@@ -75,7 +76,7 @@ CREATE TABLE snaptide.error_transaction (
     parked_at timestamptz DEFAULT clock_timestamp(), reason text NOT NULL,
     error_code text NOT NULL, error_message text NOT NULL,
     waits_for bigint[] NOT NULL DEFAULT '{}', told_at timestamptz,
-    tellings integer NOT NULL DEFAULT 0, sources jsonb,
+    tellings integer NOT NULL DEFAULT 0, sources jsonb, target_columns jsonb,
     CHECK (reason IN ('conflict', 'error', 'dependant', 'quiet', 'withdrawn')),
     UNIQUE (origin_id, batch_no, order_no)
 );
@@ -102,7 +103,7 @@ CREATE TABLE snaptide.push_batch (
     origin_id uuid NOT NULL, number bigint NOT NULL, id uuid NOT NULL,
     orders bigint[] NOT NULL, started timestamptz[] NOT NULL,
     shipped_at timestamptz DEFAULT now(), transactions bigint[], origins text[],
-    made timestamptz[],
+    made timestamptz[], traceparent text,
     PRIMARY KEY (origin_id, number)
 );
 
@@ -137,7 +138,7 @@ CREATE TABLE snaptide.schedule (
     next_at timestamptz NOT NULL DEFAULT now(), last_at timestamptz, last_error text,
     asked_at timestamptz,
     PRIMARY KEY (kind, subject),
-    CHECK (kind IN ('push', 'refresh', 'purge'))
+    CHECK (kind IN ('push', 'refresh', 'purge', 'check'))
 );
 
 CREATE TABLE snaptide.second_way (

@@ -45,7 +45,7 @@ BEGIN
     now_ms := extract(epoch FROM clock_timestamp()) * 1000;
     -- Not by a SELECT from the sequence, which would take a statement.
     IF now_ms - COALESCE(pg_sequence_last_value('snaptide.notified_at'), 0) NOT BETWEEN 0 AND 99
-       AND current_query() !~* '\mprepare(\s|--[^\n\r]*|/\*.*\*/)+transaction\M' THEN
+       AND COALESCE(current_query(), '') !~* E'\\mprepare(\\s|--[^\\n\\r]*|/\\*.*\\*/)+transaction\\M' THEN
         PERFORM setval('snaptide.notified_at', now_ms);
         PERFORM pg_notify('snaptide_push', '');
     END IF;

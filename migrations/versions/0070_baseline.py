@@ -1,7 +1,7 @@
 """The schema `snaptide`: the tables of each package that owns some, and functions.
 
-Development versions had a chain of revisions. This schema is that of the last of them
-and has its number, so that a site which has that one needs nothing.
+Development versions had a chain of revisions from the first table on. This schema is
+that of revision 0070 and has its number, so that a site of that one goes on from it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0056"
+revision = "0070"
 down_revision = None
 
 _SQL = Path(__file__).parent.parent / "sql"
@@ -18,7 +18,7 @@ _SQL = Path(__file__).parent.parent / "sql"
 #: In this order, because later files refer to tables of earlier ones.
 _FILES = (
     *("sites", "masters", "deferred", "snapshots", "groups"),
-    *("order", "procedure_calls", "comes_from", "numbers", "views"),
+    *("checks", "order", "procedure_calls", "comes_from", "numbers", "views"),
 )
 
 
