@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 
+import deferred
 import groups
 import masters
 import snapshots
 from groups.differences import differences
+from masters.errors import DdlRefused
 from sites import Directory, Site
+from snapshots.errors import ColumnChanged
 from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, found_group, push_all
 from tests.linked_table import parked, run
@@ -130,3 +133,56 @@ def test_sites_of_all_masters_follow_with_what_they_have_queued(
             (2, 6000000000, "sfo", 9),
             (60, 5000000000, "lax", 4),
         ]
+
+
+def at_masters(world: Directory, statement: str) -> None:
+    groups.suspend(world["hq"], GROUP)
+    groups.execute_ddl(world["hq"], GROUP, statement)
+    groups.resume(world["hq"], GROUP)
+
+
+ALL = "SELECT id, qty, note FROM public.parts ORDER BY id"
+
+
+def test_sites_stay_behind_a_narrower_type_and_push(world: Directory) -> None:
+    """What the type does not hold is parked where it comes first, and sent nowhere."""
+    narrower = "ALTER TABLE parts ALTER qty TYPE smallint"
+    groups.suspend(world["hq"], GROUP)
+    with pytest.raises(DdlRefused, match="does not hold all values"):
+        groups.execute_ddl(world["hq"], GROUP, narrower, and_sites=True)
+    groups.resume(world["hq"], GROUP)
+    run(world["jfk"], "UPDATE parts SET note = 'jfk' WHERE id = 1")
+    run(world["sfo"], "INSERT INTO parts VALUES (3, 3, 'sfo')")
+    at_masters(world, narrower)
+    run(world["sfo"], "UPDATE parts SET qty = 100000 WHERE id = 2")
+    for name in ("jfk", "sfo"):
+        with pytest.raises(ColumnChanged, match="qty is smallint at"):
+            snapshots.refresh(world[name], "parts")
+        deferred.push(world[name])
+    push_all(of_group(world))
+    expected = [(1, 1, "jfk"), (2, 1, "b"), (3, 3, "sfo")]
+    for site in of_group(world).values():
+        assert run(site, ALL) == expected
+    assert [len(parked(site)) for site in of_group(world).values()] == [0, 0, 1]
+    for name in ("jfk", "sfo"):
+        snapshots.alter_columns(world[name], "parts", drop=["qty"], add=["qty"])
+    settle(world)
+    for name in ("jfk", "sfo"):
+        assert_equal_to_master(world[name])
+    assert run(world["jfk"], ALL) == expected
+
+
+def test_sites_get_the_other_values_of_a_type(world: Directory) -> None:
+    """A change of a row with another value is in conflict, and an insert is sent."""
+    run(world["jfk"], "UPDATE parts SET note = 'jfk' WHERE id = 1")
+    run(world["sfo"], "INSERT INTO parts VALUES (3, 3, 'sfo')")
+    at_masters(world, "ALTER TABLE parts ALTER qty TYPE int USING qty * 10")
+    run(world["lax"], "UPDATE parts SET note = 'lax' WHERE id = 2")
+    settle(world)
+    assert [len(parked(site)) for site in of_group(world).values()] == [1, 0, 0]
+    run(world["sfo"], "UPDATE parts SET qty = 7 WHERE id = 3")
+    settle(world)
+    for site in world.values():
+        assert run(site, ALL) == [(1, 10, "a"), (2, 10, "lax"), (3, 7, "sfo")]
+    for name in ("jfk", "sfo"):
+        assert_equal_to_master(world[name])

@@ -175,3 +175,107 @@ def test_a_value_is_not_rounded_that_a_new_type_holds(hq: Site, jfk: Site) -> No
         with pytest.raises(SnaptideError, match="may be rounded or cut"):
             change(jfk, statement)
     assert deferred.list_errors(hq) == []
+
+
+@prepared_once("hq", "jfk", needs="spark")
+def goods(sites: Directory) -> None:
+    """A synchronous snapshot of a partitioned table with an enum."""
+    mood = "CREATE TYPE public.mood AS ENUM ('good')"
+    run(sites["jfk"], mood)
+    run(
+        sites["hq"],
+        mood,
+        "CREATE TABLE public.goods (id int PRIMARY KEY, qty int, mood public.mood)"
+        " PARTITION BY RANGE (id)",
+        "CREATE TABLE public.low PARTITION OF goods FOR VALUES FROM (0) TO (100)",
+        "INSERT INTO public.goods SELECT n, n, 'good' FROM generate_series(1, 3) n",
+    )
+    log(sites["hq"], "goods")
+    snapshots.create(sites["jfk"], "goods", master="hq", updatable=True)
+    snapshots.refresh(sites["jfk"], "goods")
+    snapshots.alter_propagation(sites["jfk"], "goods", synchronous=True)
+
+
+INSERT = "INSERT INTO public.goods VALUES (9, 9, 'good')"
+UPDATE = "UPDATE public.goods SET qty = 70 WHERE id = 1"
+#: What the master does, what goes on at once, and what is refused until a refresh or
+#: until the master takes it back.
+AT_ONCE = {
+    "required": (
+        (
+            "ALTER TABLE goods ADD more text NOT NULL DEFAULT 'new'",
+            "ALTER TABLE goods ALTER more DROP DEFAULT",
+        ),
+        (UPDATE, "DELETE FROM public.goods WHERE id = 2"),
+        (INSERT,),
+        "ALTER TABLE goods ALTER more SET DEFAULT 'new'",
+    ),
+    "using": (
+        ("ALTER TABLE goods ALTER qty TYPE int USING qty * 10",),
+        (INSERT,),
+        (UPDATE, "DELETE FROM public.goods WHERE id = 2"),
+        None,
+    ),
+    "enum": (
+        ("ALTER TYPE public.mood ADD VALUE 'bad'",),
+        (INSERT, UPDATE),
+        (),
+        None,
+    ),
+    "partition": (
+        ("CREATE TABLE high PARTITION OF goods FOR VALUES FROM (100) TO (200)",),
+        ("INSERT INTO public.goods VALUES (150, 9, 'good')", INSERT, UPDATE),
+        (),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+@pytest.mark.parametrize("what", AT_ONCE)
+def test_what_goes_on_and_what_waits(
+    goods: Directory, what: str, *, known: bool
+) -> None:
+    """Also with statements that are kept for some seconds."""
+    hq, jfk = goods["hq"], goods["jfk"]
+    statements, goes_on, refused, undone = AT_ONCE[what]
+    if known:
+        change(jfk, INSERT.replace("9, 9", "8, 8"))
+        change(jfk, UPDATE.replace("id = 1", "id = 8"))
+        change(jfk, "DELETE FROM public.goods WHERE id = 8")
+    run(hq, *statements)
+    for statement in goes_on:
+        change(jfk, statement)
+    for statement in refused:
+        with pytest.raises(SnaptideError):
+            change(jfk, statement)
+    assert left_over(goods) == {}
+    assert deferred.list_errors(hq) == []
+    if undone:
+        run(hq, undone)
+    settle(jfk)
+    for statement in refused:
+        change(jfk, statement)
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    assert run(hq, "SELECT qty FROM public.goods WHERE id IN (1, 9) ORDER BY id") == [
+        (70,),
+        (9,),
+    ]
+
+
+def test_a_value_that_an_enum_gets_is_used_as_soon_as_both_have_it(
+    goods: Directory,
+) -> None:
+    hq, jfk = goods["hq"], goods["jfk"]
+    change(jfk, UPDATE)
+    bad = "ALTER TYPE public.mood ADD VALUE 'bad'"
+    run(jfk, bad)
+    statement = "UPDATE public.goods SET mood = 'bad' WHERE id = 1"
+    with pytest.raises(RefusedByMaster, match="bad"):
+        change(jfk, statement)
+    run(hq, bad)
+    change(jfk, statement)
+    assert run(hq, "SELECT mood FROM public.goods WHERE id = 1") == [("bad",)]
+    settle(jfk)
+    assert_equal_to_master(jfk)
