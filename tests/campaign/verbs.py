@@ -91,6 +91,16 @@ def _alter_copy(sites: Directory) -> None:
     refresh(sites["jfk"], "copies", allow_mass_delete=True)
 
 
+def _alter_columns(sites: Directory) -> None:
+    """Have a column go and come again, filled, wherever that was broken off before."""
+    jfk = sites["jfk"]
+    if "words" in snapshots.describe_snapshot(jfk, "copy").columns:
+        snapshots.alter_columns(jfk, "copy", drop=["words"])
+    snapshots.alter_columns(jfk, "copy", add=["words"])
+    assert "words" in snapshots.describe_snapshot(jfk, "copy").columns
+    refresh(jfk, "copies")
+
+
 def _disputed(site: Site) -> set[str]:
     """The columns of a table of the master."""
     found = (
@@ -239,6 +249,16 @@ VERBS: Mapping[str, Verb] = {
             "site_ddl.before_commit",
             "follow_ddl.between",
             "snapshot_alter.filling",
+        ),
+        spark=True,
+    ),
+    "alter columns": Verb(
+        prepare=_have_loaded_copy,
+        run=_alter_columns,
+        points=(
+            "snapshot_alter.filling",
+            "snapshot_alter.before_columns",
+            "snapshot_alter.after_columns",
         ),
         spark=True,
     ),

@@ -13,8 +13,8 @@ from tests.campaign.verbs import VERBS
 
 #: Of a coordinated transaction, of what follows a restore, of a group that is refused,
 #: of a push with several streams or of very many rows, of a procedure that is called,
-#: of a replication group and of switching in one, of numbers, of columns, of a file
-#: that is applied, of a site that retires and of rectify: they have tests of their own.
+#: of a replication group and of switching in one, of numbers, of a file that is
+#: applied, of a site that retires and of rectify: they have tests of their own.
 ELSEWHERE = (
     "synchronous.",
     "recovery.",
@@ -37,8 +37,6 @@ ELSEWHERE = (
     "image_load.",
     "numbers.",
     "snapshot_alter.before_numbers",
-    "snapshot_alter.before_columns",
-    "snapshot_alter.after_columns",
     "apply.",
     "site_retire.",
     "rectify.",
