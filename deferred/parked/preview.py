@@ -15,6 +15,7 @@ from deferred.parked import calls, edit, error_queue, rows_now
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit
 from deferred.parked.image import Image
+from deferred.parked.present_names import GoneColumns
 from deferred.parked.retry import begin, retry
 from deferred.parked.rows_now import Place
 from sites import Site
@@ -58,6 +59,7 @@ def preview_error(
     edits: Sequence[Edit] = (),
     *,
     skip: Sequence[int] = (),
+    without_gone: bool = False,
     limit: int = 100,
 ) -> ErrorPreview:
     """Find out what a retry would do, without doing it.
@@ -67,6 +69,7 @@ def preview_error(
 
     Parameters:
         skip: the numbers of calls that the retry would leave out.
+        without_gone: whether it would leave out the values of columns that are gone.
         limit: show the rows of so many calls.
 
     Raises:
@@ -75,6 +78,7 @@ def preview_error(
 
     def work() -> ErrorPreview:
         with identity.confirmed(master) as connection:
+            begin(connection, error_id, GoneColumns(by_name=True, without=without_gone))
             found = _tried(connection, master, error_id, edits, skip, limit)
             if (transaction := connection.get_transaction()) is not None:
                 transaction.rollback()
@@ -94,7 +98,6 @@ def _tried(
     skip: Sequence[int],
     limit: int,
 ) -> ErrorPreview:
-    begin(connection, error_id)
     wanted = _calls(connection, error_id, edits, limit)
     before = _rows(connection, wanted)
     report = retry(connection, master, error_id, edits, skip=skip)

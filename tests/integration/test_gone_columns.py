@@ -1,5 +1,7 @@
 """Values of columns that the master has dropped, and what retries make of them."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import deferred
 import snapshots
 from deferred.batches import gone_columns
 from sites import Directory, Site
+from tests.console import Browser, console
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
@@ -111,6 +114,34 @@ def test_what_was_left_out_goes_to_the_new_column_whatever_it_is_called(
     (report,) = deferred.retry_errors(hq, [error.id])
     assert report.reason == ""
     assert at(hq, "remark") == [("one",), ("two",), (None,)]
+
+
+def test_the_console_previews_and_retries_without_the_values(
+    sites: Directory, tmp_path: Path
+) -> None:
+    """From the page of a transaction, and all that match."""
+    hq, browser = sites["hq"], Browser(console(sites, tmp_path))
+    for n in (1, 2):
+        run(sites["jfk"], f"UPDATE public.t SET note = 'x', b = 'mine' WHERE id = {n}")
+    run(hq, DROP)
+    assert deferred.push(sites["jfk"]).errors == 2
+    first, second = (one.id for one in deferred.list_errors(hq))
+    page = f"/sites/hq/errors/{first}"
+    assert "would not apply" in browser.send(f"{page}/preview", {"id": first}).text
+    form = {"id": first, "without_gone": "1"}
+    shown = browser.send(f"{page}/preview", form).text
+    assert "A retry would apply it" in shown
+    assert f"snaptide errors retry hq {first} --without-gone" in shown
+    assert re.search(r'name="without_gone" value="1" checked', shown)
+    assert len(deferred.list_errors(hq)) == 2
+    assert "1 of 1 applied" in browser.follow(browser.send(f"{page}/retry", form))
+    queue = "/sites/hq/errors/retry"
+    all_ = {"which": "matching", "reason": "column gone", "latest": str(second)}
+    assert "0 of 1 applied" in browser.follow(browser.send(queue, all_))
+    done = browser.follow(browser.send(queue, {**all_, "without_gone": "1"}))
+    assert "1 of 1 applied" in done
+    assert "--reason &#39;column gone&#39; --without-gone" in done
+    assert at(hq, "b") == [("mine",), ("mine",), (None,)]
 
 
 def test_more_columns_are_gone_than_a_function_takes(hq: Site, jfk: Site) -> None:

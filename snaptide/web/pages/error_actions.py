@@ -8,6 +8,8 @@ from typing import Any
 
 import deferred
 from deferred import RetryReport
+from deferred.error_catalog import COLUMN_GONE
+from deferred.parked.present_names import GoneColumns
 from deferred.parked.retry import retry_alone
 from sites.words import counted, does
 from snaptide.errors import BadArgument
@@ -29,8 +31,10 @@ def preview(visit: Visit) -> Shown:
     """Show what a retry would come to, with the values of the form."""
     site, number = visit.site, visit.number("id")
     edits, skip = edits_of(site, number, visit.form), _left_out(visit)
-    found = deferred.preview_error(site, number, edits, skip=skip, limit=MOST)
-    words = [*words_of(edits), *_words_of_left_out(skip)]
+    found = deferred.preview_error(
+        site, number, edits, skip=skip, without_gone=_without_gone(visit), limit=MOST
+    )
+    words = [*words_of(edits), *_words_of_left_out(skip), *_words_of_gone(visit)]
     again = command("errors", "retry", site.name, number, *words)
     rows, left_out = previewed(found)
     more = {
@@ -47,12 +51,17 @@ def retry_one(visit: Visit) -> str | Shown:
     site, number = visit.site, visit.number("id")
     edits, skip = edits_of(site, number, visit.form), _left_out(visit)
     along = bool(visit.sent("with_dependants"))
-    words = [*words_of(edits), *_words_of_left_out(skip)]
+    words = [*words_of(edits), *_words_of_left_out(skip), *_words_of_gone(visit)]
     words += ["--with-dependants"] if along else []
     again = command("errors", "retry", site.name, number, *words)
     with noted(site, visit.user, again) as note:
         reports = deferred.retry_errors(
-            site, [number], edits=edits, skip=skip, with_dependants=along
+            site,
+            [number],
+            edits=edits,
+            skip=skip,
+            with_dependants=along,
+            without_gone=_without_gone(visit),
         )
         note.outcome = _outcome(reports)
     mine = next(report for report in reports if report.error_id == number)
@@ -68,13 +77,17 @@ def retry_many(visit: Visit) -> str:
     site = visit.site
     matching = visit.sent("which") == "matching"
     numbers = _matching(visit) if matching else _chosen(visit)
-    again = command("errors", "retry", site.name, *_words(visit, numbers, matching))
+    words = [*_words(visit, numbers, matching), *_words_of_gone(visit)]
+    again = command("errors", "retry", site.name, *words)
+    without = _without_gone(visit)
     with noted(site, visit.user, again) as note:
         if matching:
+            by_name = Filter.of(visit.form).reason == COLUMN_GONE
+            gone = GoneColumns(by_name=by_name, without=without)
             # Not by number: those that depend on lost rows wait for a decision each.
-            reports = [retry_alone(site, number) for number in sorted(numbers)]
+            reports = [retry_alone(site, one, gone=gone) for one in sorted(numbers)]
         else:
-            reports = deferred.retry_errors(site, numbers)
+            reports = deferred.retry_errors(site, numbers, without_gone=without)
         note.outcome = _outcome(reports)
     visit.say(f"{note.outcome} The same: {again}")
     return _queue(visit)
@@ -166,6 +179,15 @@ def _numbers(visit: Visit, name: str, *, wrong: str) -> list[int]:
     if not all(one.isdecimal() and int(one) < 2**63 for one in given):
         raise BadArgument(wrong)
     return [int(one) for one in dict.fromkeys(given)]
+
+
+def _without_gone(visit: Visit) -> bool:
+    """Whether the form leaves out values of columns that the master has dropped."""
+    return bool(visit.sent("without_gone"))
+
+
+def _words_of_gone(visit: Visit) -> Sequence[str]:
+    return ["--without-gone"] if _without_gone(visit) else []
 
 
 def _words_of_left_out(skip: Sequence[int]) -> Sequence[str]:
