@@ -245,11 +245,7 @@ VERBS: Mapping[str, Verb] = {
     "follow": Verb(
         prepare=_name_column,
         run=_change_for_site,
-        points=(
-            "site_ddl.before_commit",
-            "follow_ddl.between",
-            "snapshot_alter.filling",
-        ),
+        points=("site_ddl.before_commit", "follow_ddl.between"),
         spark=True,
     ),
     "alter columns": Verb(
