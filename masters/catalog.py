@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    JSON,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -95,6 +96,26 @@ site_ddl = Table(
     Column("added", ARRAY(SmallInteger), nullable=False),
     Column("statements", Text, nullable=False),
     Column("made_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
+)
+
+#: One row for each lens: expressions that put columns in place of those that are gone.
+lens = Table(
+    "lens",
+    metadata,
+    Column("id", Integer, Identity(), primary_key=True),
+    Column("table_schema", Text, nullable=False),
+    Column("table_name", Text, nullable=False),
+    # The numbers mean something as long as the name leads to this table.
+    Column("table_oid", OID, nullable=False),
+    # A list of the number, name and type of each column that is gone, or is to be
+    # dropped, and the expression that makes it from those that are there.
+    Column("gone", JSONB, nullable=False),
+    # By the name of a column, the expression that makes it from those that are gone.
+    Column("sets", JSON, nullable=False),
+    # By the names that the expressions use, the numbers of columns that are there.
+    Column("columns", JSONB, nullable=False),
+    # Those of them that sets use, so that sites have to show them, too.
+    Column("shared", ARRAY(Text), nullable=False),
 )
 
 #: A set of columns whose conflicts are decided together.

@@ -242,6 +242,46 @@ class ImageNameTaken(SnaptideError):
     hint = "Choose another name (--name), or run: snaptide image drop SITE NAME"
 
 
+# Lenses: SNP-113 to SNP-119.
+
+
+class LensRefused(SnaptideError):
+    """The lens cannot be declared; nothing was changed."""
+
+    code = "SNP-113"
+    hint = (
+        "The message says what is wrong. Expressions of --set may use the columns that "
+        "are gone and those that stay, expressions of --back those that are there."
+    )
+
+
+class LensOfGroup(LensRefused):
+    """Tables of a replication group cannot have lenses."""
+
+    code = "SNP-114"
+    hint = (
+        "Have all sites follow the change of columns before the old ones are dropped: "
+        "snaptide group execute-ddl --and-sites."
+    )
+
+
+class UnknownLens(SnaptideError):
+    """The table has no such lens."""
+
+    code = "SNP-115"
+    hint = "List those that there are with: snaptide shape list SITE TABLE"
+
+
+class LensInUse(SnaptideError):
+    """Sites may have changes that need the lens."""
+
+    code = "SNP-116"
+    hint = (
+        "Have them push, and retry what is parked; or take it away all the same with "
+        "--force: changes of the columns that are gone are parked from then on."
+    )
+
+
 # Numbers that sites lease: SNP-14x.
 
 

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
         list_shape_differences as list_shape_differences,
     )
     from snapshots.creating.drop import drop as drop
+    from snapshots.creating.lenses import (
+        map_shape as map_shape,
+        unmap_shape as unmap_shape,
+    )
     from snapshots.creating.listing import (
         describe_snapshot as describe_snapshot,
         list_snapshots as list_snapshots,
@@ -175,9 +179,11 @@ if TYPE_CHECKING:
         ColumnsReport as ColumnsReport,
         CreateReport as CreateReport,
         LeftBehind as LeftBehind,
+        MappedShape as MappedShape,
         RefreshReport as RefreshReport,
         Shape as Shape,
         ShapeDifference as ShapeDifference,
+        ShapeLens as ShapeLens,
         SiteColumns as SiteColumns,
         SnapshotDescription as SnapshotDescription,
         SnapshotReport as SnapshotReport,

@@ -137,6 +137,31 @@ class SnapshotShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeLens:
+    """A lens: columns of a master table that take the place of others."""
+
+    #: the old columns, as they were called
+    gone: tuple[str, ...]
+    #: by new column, the expression that makes it
+    sets: Mapping[str, str]
+    #: by old column, the expression that makes it
+    backs: Mapping[str, str]
+    #: the old columns are gone
+    in_effect: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedShape:
+    """A lens that was declared."""
+
+    table: str
+    lens: ShapeLens
+    #: sites that did not answer, so that it is not known whether their conditions use
+    #: its columns
+    away: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """A set of columns in which sites show a master table."""
 
@@ -149,6 +174,8 @@ class Shape:
     #: what the master has otherwise; empty if this is the master's own shape
     differs: tuple[str, ...] = ()
     snapshots: tuple[SnapshotShape, ...] = ()
+    #: those that apply to what its sites change; of the master's own shape, all
+    lenses: tuple[ShapeLens, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,16 @@ def of_table(
     return connection.execute(wanted.order_by(_at.site_name, _at.snapshot)).all()
 
 
+def asking(
+    connection: Connection, table: QualifiedName
+) -> Sequence[Row[Any, Any, Any]]:
+    """The same of each snapshot of a table, and of each whose condition asks it."""
+    wanted = select(_at.site_id, _at.site_name, _at.snapshot).where(
+        of_log(table), OF_SITE
+    )
+    return connection.execute(wanted.order_by(_at.site_name, _at.snapshot)).all()
+
+
 def take_over(
     connection: Connection,
     site_id: uuid.UUID,

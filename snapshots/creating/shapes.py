@@ -14,8 +14,9 @@ from sqlalchemy import Connection, Row
 
 from deferred.parked import error_queue
 from deferred.queues.queue import find_queue, undelivered_calls
-from masters.log import registration
+from masters.log import lenses, registration
 from masters.log.catalog import get_log, logged_tables
+from masters.log.lenses import Lens
 from sites import names
 from sites.errors import SnaptideError
 from sites.names import QualifiedName
@@ -25,7 +26,8 @@ from sites.tables.table import Table, describe
 from snapshots.creating import columns_plan
 from snapshots.creating.alter_everywhere import refuse_another
 from snapshots.definitions import snapshot
-from snapshots.reports import Shape, SnapshotShape
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.reports import Shape, ShapeLens, SnapshotShape
 
 #: Numbers of columns at the master, and their names at a site, in their order.
 _Columns = tuple[tuple[int, str], ...]
@@ -55,12 +57,14 @@ def list_shapes(master: Site, table: str | None = None) -> list[Shape]:
 
 def _asked(
     connection: Connection, name: QualifiedName
-) -> tuple[Table, Sequence[Row[Any, Any, Any]], Mapping[Any, int]]:
-    """A table, its registered snapshots, and by site how many parked may change it."""
+) -> tuple[Table, Sequence[Row[Any, Any, Any]], Mapping[Any, int], tuple[Lens, ...]]:
+    """A table, its registered snapshots, by site how many parked may change it, and
+    its lenses."""
     found = registration.of_table(connection, name)
     ids = {one.site_id for one in found}
     parked = {one: error_queue.parked(connection, one, [name]) for one in ids}
-    return describe(connection, name), found, parked
+    table = describe(connection, name)
+    return table, found, parked, lenses.of_table(connection, table)
 
 
 def _shapes(
@@ -68,6 +72,7 @@ def _shapes(
     table: Table,
     registered: Sequence[Row[Any, Any, Any]],
     parked: Mapping[Any, int],
+    declared: Sequence[Lens],
 ) -> Iterator[Shape]:
     """The shapes of a table, with its own, and last the snapshots that are not known.
 
@@ -93,9 +98,24 @@ def _shapes(
             columns=tuple(name for _, name in columns),
             differs=tuple(_differences(columns, table)),
             snapshots=tuple(shown[columns]),
+            lenses=tuple(
+                shown_lens(one, table)
+                for one in declared
+                if columns == mine or one.applies_to([n for n, _ in columns])
+            ),
         )
     if away:
         yield Shape(table=str(table.qualified), number=None, snapshots=tuple(away))
+
+
+def shown_lens(one: Lens, table: Table) -> ShapeLens:
+    """A lens of a table as it is reported."""
+    return ShapeLens(
+        gone=tuple(column.name for column in one.gone),
+        sets=one.sets,
+        backs={column.name: column.back for column in one.gone},
+        in_effect=one.is_in_effect(table),
+    )
 
 
 def _age(columns: _Columns) -> tuple[int, _Columns]:
@@ -110,15 +130,20 @@ def _of_site(
     with site.session() as connection:
         refuse_another(connection, site, registered.site_id)
         one = snapshot.read(connection, registered.snapshot)
-        known = columns_plan.numbers(connection, one, table) or {
-            name: table.column(name).number
-            for name in one.columns
-            if name in table.names
-        }
+        known = numbers_shown(connection, one, table)
         queue = find_queue(connection, one.key)
         waiting = None if queue is None else undelivered_calls(connection, queue)
     columns = sorted((known.get(name, 0), name) for name in one.columns)
     return tuple(columns), waiting
+
+
+def numbers_shown(
+    connection: Connection, one: Snapshot, table: Table
+) -> Mapping[str, int]:
+    """The numbers of a snapshot's columns at the master, as far as they are known."""
+    return columns_plan.numbers(connection, one, table) or {
+        name: table.column(name).number for name in one.columns if name in table.names
+    }
 
 
 def _differences(columns: _Columns, table: Table) -> Iterator[str]:

@@ -51,6 +51,8 @@ BY_NAME = {
     "GROUP|SNAPSHOT": "g",
     "PLACE": "1",
     "COLUMN": "t.id",
+    "NEW=SQL": "n=t",
+    "OLD=SQL": "t=n",
     "CONSTRAINT": "t_pkey",
     "ACTION": "stop",
     "every": "1h",
