@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         FirstLoadByAnother as FirstLoadByAnother,
         MassDelete as MassDelete,
         MassLeave as MassLeave,
+        LensFails as LensFails,
         MasterBehind as MasterBehind,
         MasterChanged as MasterChanged,
         NoSnapshotLog as NoSnapshotLog,

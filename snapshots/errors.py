@@ -142,6 +142,17 @@ class ColumnChanged(RefreshError):
     hint = "Push the site's changes, then drop the snapshot and create it again."
 
 
+class LensFails(RefreshError):
+    """A lens of the master table has no value for a row."""
+
+    code = "SNP-257"
+    hint = (
+        "Correct the row at the master, or replace the lens: snaptide shape unmap, and "
+        "snaptide shape map with another --back. Or have the snapshot show the new "
+        "columns: snaptide snapshot alter."
+    )
+
+
 class MasterBehind(RefreshError):
     """The master lacks DDL of its replication group that the snapshot has."""
 

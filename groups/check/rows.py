@@ -58,13 +58,13 @@ class Rows:
         """Images of the rows in a part of the table."""
         # The condition may name columns together with the table's name.
         rows = images.source(self.table, part).alias(self.table.name)
-        query = select(*images.carried(self.table, self.columns, rows))
+        query = select(*images.carried(self.table, self.columns, rows.c))
         return part.restrict(query.where(where.clause(self.only)), rows)
 
     def images_of(self, wanted: Keys) -> Select[Any]:
         """Images of the rows with these keys, whatever the condition says of them."""
         rows = self.table.sql()
-        query = select(*images.carried(self.table, self.columns, rows))
+        query = select(*images.carried(self.table, self.columns, rows.c))
         return query.where(self.among(rows, wanted))
 
     def among(self, rows: sa.FromClause, wanted: Keys) -> sa.ColumnElement[bool]:

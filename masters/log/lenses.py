@@ -93,7 +93,9 @@ def evaluated(
     Parameters:
         values: what the names of columns stand for.
     """
-    row = select(*(value.label(name) for name, value in values.items()))
+    named = (value.label(name) for name, value in values.items())
+    # They may be columns of the rows around it.
+    row = select(*named).correlate_except(None)
     source = row.lateral("snaptide_row")
     result: ColumnElement[Any] = sa.literal_column(f"({expression})")
     value = select(result).select_from(source)

@@ -17,7 +17,7 @@ from sites.sessions.site import Site, autocommit
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.differences import moved, window
+from snapshots.differences import failing_lens, moved, window
 from snapshots.differences.window import COMPLETE, Window
 from snapshots.errors import PositionMoved
 from snapshots.refreshing import task
@@ -75,7 +75,8 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
         # The site may be wrong about any row: that is the question.
         seen = moved.find(sides, seen, trust_site=False)
         _refuse_late(site, seen, group)
-        yield Moments(sides=sides, seen=seen, who=who, here=position.current(here))
+        with failing_lens.named(master_site, seen.members):
+            yield Moments(sides=sides, seen=seen, who=who, here=position.current(here))
         here.rollback()
         master.rollback()
 

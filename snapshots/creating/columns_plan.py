@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from deferred.parked import withdrawn
-from deferred.queues.queue import Queue, find_queue
+from deferred.queues.queue import find_queue
 from masters.numbers import columns as numbered_columns
 from sites.sessions.site import Site
 from sites.tables import columns as table_columns
@@ -77,7 +77,7 @@ def planned(
         altered = alter.with_followers(master, now, condition, [*others, now])
         now = altered[one.key]
     definition = _defined(master, one, now)
-    known = numbers(connection, one, definition.table)
+    known = rewrites.numbers(connection, one, definition.table)
     columns_asked.refuse_others(one, definition.table, wanted, known)
     columns_asked.refuse_unfit(one, definition, wanted)
     done = definition.ddl if followed is None else followed
@@ -138,39 +138,6 @@ def _refuse_now(connection: Connection, one: Snapshot, wanted: Asked) -> None:
     columns_asked.refuse_numbered(
         one, numbered_columns.all_of(connection, snapshot=one.key), wanted
     )
-
-
-def numbers(
-    connection: Connection, one: Snapshot, table: Table
-) -> dict[str, int] | None:
-    """The numbers of the columns at the master, as the last refresh noted them.
-
-    None if they are not known, or those of a table that was there before. The queue,
-    asked where there was no refresh, does not know columns that the site computes.
-
-    Parameters:
-        table: the master table as it is now.
-    """
-    before, queue = rewrites.columns_before(one), find_queue(connection, one.key)
-    if _was_another(one, queue, table):
-        return None
-    if before is not None:
-        return {name: rewrites.number(state) for name, state in before.items()}
-    if queue is None or queue.target_numbers is None:
-        return None
-    return dict(zip(queue.columns, queue.target_numbers, strict=True))
-
-
-def _was_another(one: Snapshot, queue: Queue | None, table: Table) -> bool:
-    """Whether the last refresh saw another master table of that name.
-
-    A table that was made anew, or loaded from a dump, has other numbers.
-    """
-    if queue is not None and queue.target_oid is not None:
-        return queue.target_oid != table.oid
-    # The parts of a partitioned table do not tell.
-    plain = table.kind == "r" and one.master_parts is not None
-    return plain and table.oid not in (one.master_parts or ())
 
 
 def _states(one: Snapshot, wanted: Asked, table: Table) -> tuple[str, ...] | None:

@@ -21,10 +21,10 @@ from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables.table import Table, describe
-from snapshots.creating import alter_columns, columns_asked, columns_plan
+from snapshots.creating import alter_columns, columns_asked
 from snapshots.creating.columns_asked import Asked
 from snapshots.creating.columns_widened import why_not
-from snapshots.definitions import snapshot
+from snapshots.definitions import rewrites, snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
 
@@ -175,7 +175,7 @@ def _numbers(connection: Connection, one: Snapshot, table: Table) -> dict[str, i
 
     As long as no refresh has noted any, they are those of the names.
     """
-    return columns_plan.numbers(connection, one, table) or {
+    return rewrites.numbers(connection, one, table) or {
         name: table.column(name).number for name in one.columns if name in table.names
     }
 

@@ -23,9 +23,8 @@ from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables.table import Table, describe
-from snapshots.creating import columns_plan
 from snapshots.creating.alter_everywhere import refuse_another
-from snapshots.definitions import snapshot
+from snapshots.definitions import rewrites, snapshot
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.reports import Shape, ShapeLens, SnapshotShape
 
@@ -141,7 +140,7 @@ def numbers_shown(
     connection: Connection, one: Snapshot, table: Table
 ) -> Mapping[str, int]:
     """The numbers of a snapshot's columns at the master, as far as they are known."""
-    return columns_plan.numbers(connection, one, table) or {
+    return rewrites.numbers(connection, one, table) or {
         name: table.column(name).number for name in one.columns if name in table.names
     }
 

@@ -17,7 +17,30 @@ from masters.group_schema import SchemaVersion
 from sites.tables import lossy
 from sites.tables.table import Table
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import ColumnChanged, MasterBehind
+from snapshots.errors import ColumnChanged, ColumnGone, MasterBehind, RowsHidden
+
+
+def refuse_altered(snapshot: Snapshot, table: Table) -> None:
+    """Make sure that a table has the snapshot's columns, and shows all of its rows.
+
+    Parameters:
+        table: the master table, or the snapshot's own.
+
+    Raises:
+        ColumnGone, RowsHidden.
+    """
+    gone = [name for name in snapshot.columns if name not in table.names]
+    if gone:
+        raise ColumnGone(
+            f"{table.qualified} no longer has the column {', '.join(gone)}.",
+            snapshot=snapshot.key,
+            columns=gone,
+        )
+    if table.hides_rows:
+        raise RowsHidden(
+            f"Row-level security hides rows of {table.qualified} from Snaptide's user.",
+            snapshot=snapshot.key,
+        )
 
 
 def refuse_lossy(snapshot: Snapshot, table: Table, base: Table) -> None:

@@ -18,7 +18,9 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import Connection
 
+from deferred.queues.queue import Queue, find_queue
 from sites.conditions.printed import Printed
 from sites.names import plain
 from sites.sessions.prepared import as_json
@@ -144,6 +146,39 @@ def columns_before(snapshot: Snapshot) -> dict[str, str] | None:
     if snapshot.master_columns is None:
         return None
     return dict(zip(snapshot.columns, snapshot.master_columns, strict=True))
+
+
+def numbers(
+    connection: Connection, one: Snapshot, table: Table
+) -> dict[str, int] | None:
+    """The numbers of the columns at the master, as the last refresh noted them.
+
+    None if they are not known, or those of a table that was there before. The queue,
+    asked where there was no refresh, does not know columns that the site computes.
+
+    Parameters:
+        table: the master table as it is now.
+    """
+    before, queue = columns_before(one), find_queue(connection, one.key)
+    if _was_another(one, queue, table):
+        return None
+    if before is not None:
+        return {name: number(state) for name, state in before.items()}
+    if queue is None or queue.target_numbers is None:
+        return None
+    return dict(zip(queue.columns, queue.target_numbers, strict=True))
+
+
+def _was_another(one: Snapshot, queue: Queue | None, table: Table) -> bool:
+    """Whether the last refresh saw another master table of that name.
+
+    A table that was made anew, or loaded from a dump, has other numbers.
+    """
+    if queue is not None and queue.target_oid is not None:
+        return queue.target_oid != table.oid
+    # The parts of a partitioned table do not tell.
+    plain = table.kind == "r" and one.master_parts is not None
+    return plain and table.oid not in (one.master_parts or ())
 
 
 def number(state: str) -> int:

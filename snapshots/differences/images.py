@@ -19,6 +19,7 @@ from sites.tables.table import Table
 from sites.transfer import arrow
 from sites.transfer.types import NativeType
 from sites.transfer.values import printed
+from snapshots.definitions.old_columns import Values
 from snapshots.differences.window import Member, changed_keys
 from snapshots.keys import Keys, as_rows
 
@@ -67,7 +68,7 @@ def positions(member: Member) -> list[str]:
 def at_master(member: Member, part: Range) -> Select[Any]:
     """Images of the rows in a range of the master table that belong to the snapshot."""
     table = _master_rows(member, part)
-    query = select(*_images(member, table)).where(
+    query = select(*_images(member, at_master_now(member, table))).where(
         where.clause(member.snapshot.condition), where.clause(member.only)
     )
     return part.restrict(query, table)
@@ -76,14 +77,15 @@ def at_master(member: Member, part: Range) -> Select[Any]:
 def rows_of(member: Member, part: Range) -> Select[Any]:
     """The same rows as they are, for transport that does not look at values."""
     table = _master_rows(member, part)
-    query = select(*(table.c[name] for name in member.carried))
+    values = at_master_now(member, table)
+    query = select(*(values[name] for name in member.carried))
     return part.restrict(query.where(where.clause(member.snapshot.condition)), table)
 
 
 def present(member: Member, part: Range) -> Select[Any]:
     """Images of the rows in a range of the base table."""
     table = source(member.base, part).alias(member.snapshot.master_table)
-    query = select(*_images(member, table)).where(where.clause(member.only))
+    query = select(*_images(member, table.c)).where(where.clause(member.only))
     return part.restrict(query, table)
 
 
@@ -148,11 +150,19 @@ def _present(member: Member, keys: sa.FromClause) -> Select[Any]:
     return _of_keys(member, member.base.sql(), keys)
 
 
+def at_master_now(member: Member, rows: sa.FromClause) -> Values:
+    """The columns of rows of the master table, with those that a lens makes."""
+    there = [c.name for c in member.master.columns if c.name not in member.old]
+    made = {name: one.value(rows.c).label(name) for name, one in member.old.items()}
+    return {name: rows.c[name] for name in there} | made
+
+
 def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
     # The condition may name columns without their table, so the table has to be alone.
     table = member.master.sql()
     condition = where.clause(member.snapshot.condition)
-    rows = select(table).where(condition).subquery("kept")
+    values = at_master_now(member, table).values()
+    rows = select(*values).where(condition).subquery("kept")
     return _of_keys(member, rows, keys)
 
 
@@ -160,23 +170,24 @@ def _of_keys(member: Member, rows: sa.FromClause, keys: sa.FromClause) -> Select
     snapshot = member.snapshot
     pairs = zip(snapshot.identity_columns, snapshot.key_names, strict=True)
     same = sa.and_(*(rows.c[name] == keys.c[k] for name, k in pairs))
-    return select(*_images(member, rows)).select_from(rows.join(keys, same))
+    return select(*_images(member, rows.c)).select_from(rows.join(keys, same))
 
 
-def _images(member: Member, rows: sa.FromClause) -> list[sa.ColumnElement[Any]]:
+def _images(member: Member, rows: Values) -> list[sa.ColumnElement[Any]]:
     return carried(member.common, member.carried, rows)
 
 
 def carried(
-    table: Table, columns: Sequence[str], rows: sa.FromClause
+    table: Table, columns: Sequence[str], rows: Values
 ) -> list[sa.ColumnElement[Any]]:
     """The columns of an image, made of rows.
 
     Parameters:
         table: says the types of the columns.
+        rows: the values of the columns, by name.
     """
     return [
-        _carried(table, name, rows.c[name]).label(f"c{n}")
+        _carried(table, name, rows[name]).label(f"c{n}")
         for n, name in enumerate(columns, 1)
     ]
 

@@ -34,18 +34,18 @@ from sites.tables.table import Table, describe
 from sites.transfer.types import NativeType
 from snapshots.definitions import (
     fitting,
+    old_columns,
     parents,
     refresh_group,
     rewrites,
 )
+from snapshots.definitions.old_columns import OldColumn
 from snapshots.definitions.parents import Parent
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot, carried, key_types
 from snapshots.differences import own_keys
 from snapshots.errors import (
-    ColumnGone,
     NoSnapshotLog,
-    RowsHidden,
     SnapshotLogTooYoung,
 )
 from snapshots.keys import Keys
@@ -88,6 +88,8 @@ class Member:
     schema_version: SchemaVersion | None = None
     #: values of partition columns that all of its rows have (`own_keys`)
     own: own_keys.Values = field(default_factory=dict)
+    #: those columns of the master table that a lens makes for this site, by name
+    old: Mapping[str, OldColumn] = field(default_factory=dict)
     #: a further condition on the rows that are looked at, at either side
     #: (`snapshots.check`); it has the master table's name for them
     only: str | None = None
@@ -169,7 +171,7 @@ def read(
 
     Parameters:
         master: in a REPEATABLE READ transaction, whose moment the group will show.
-        site: used only to describe the base tables.
+        site: used only to describe the snapshots.
         methods: the character asked for, by name of snapshot; `?` for the others.
         known: snapshots that were registered at the master all the time.
 
@@ -306,8 +308,9 @@ def _member(
     version = group_schema.of(row.versions).get(snapshot.master)
     method = methods.get(snapshot.key, "?").lower()
     table, base = describe(master, snapshot.master), describe(site, snapshot.base)
+    table, old = old_columns.with_old(master, site, snapshot, table, base)
     for one in (table, base):
-        _refuse_altered(one, snapshot)
+        fitting.refuse_altered(snapshot, one)
     rewrites.refuse_displaced(snapshot, base)
     fitting.refuse_other_version(snapshot, table, base, group.master, version)
     fitting.refuse_lossy(snapshot, table, base)
@@ -330,6 +333,7 @@ def _member(
         functions=rewrites.functions_of(snapshot, row.functions),
         parts=parts,
         schema_version=version,
+        old=old,
     )
     if member.method != FAST:
         return member
@@ -348,21 +352,6 @@ def _is_rewritten(member: Member) -> bool:
         or parents.is_rewritten(member.snapshot, name, one.columns, one.files)
         for name, one in member.parents.items()
     )
-
-
-def _refuse_altered(table: Table, snapshot: Snapshot) -> None:
-    gone = [name for name in snapshot.columns if name not in table.names]
-    if gone:
-        raise ColumnGone(
-            f"{table.qualified} no longer has the column {', '.join(gone)}.",
-            snapshot=snapshot.key,
-            columns=gone,
-        )
-    if table.hides_rows:
-        raise RowsHidden(
-            f"Row-level security hides rows of {table.qualified} from Snaptide's user.",
-            snapshot=snapshot.key,
-        )
 
 
 def _method(

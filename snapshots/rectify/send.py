@@ -27,6 +27,7 @@ from sites.transfer.types import NativeType
 from snapshots.check.moments import Moments
 from snapshots.check.reasons import RECTIFY
 from snapshots.definitions.snapshot import Snapshot
+from snapshots.differences import images
 from snapshots.differences.window import Member
 from snapshots.keys import Keys, as_rows, chunks
 from snapshots.rectify.errors import CannotSend
@@ -178,7 +179,8 @@ def _at_master(member: Member, calls: Queue, wanted: Keys) -> sa.Select[Any]:
     keys = select(*as_rows(wanted, member.key_types(member.master)).c).distinct()
     given = keys.subquery("wanted")
     same = [table.c[name] == key for name, key in zip(identity, given.c, strict=True)]
-    return select(*(table.c[name] for name in calls.columns)).join_from(
+    values = images.at_master_now(member, table)
+    return select(*(values[name] for name in calls.columns)).join_from(
         table, given, and_(*same)
     )
 

@@ -36,6 +36,7 @@ from snapshots.errors import (
     ColumnChanged,
     ColumnGone,
     ConditionBroken,
+    LensFails,
     MasterBehind,
     RowsHidden,
 )
@@ -50,6 +51,7 @@ OF_ONE = (
     ColumnChanged,
     ColumnGone,
     ConditionBroken,
+    LensFails,
     MasterBehind,
     PartUnrecorded,
     RowsHidden,

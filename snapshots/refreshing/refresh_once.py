@@ -28,6 +28,7 @@ from snapshots.definitions.refresh_notes import LOAD as LOADING
 from snapshots.differences import (
     comparison,
     difference,
+    failing_lens,
     large,
     leaving,
     moved,
@@ -101,7 +102,10 @@ def refresh_once(
             master=Side(site=task.master, at=master), site=Side(site=task.site, at=site)
         )
         seen = moved.find(sides, seen)
-        here, compared, loaded = _read_and_compare(task, sides, pair, seen, progress)
+        with failing_lens.named(task.master, seen.members):
+            here, compared, loaded = _read_and_compare(
+                task, sides, pair, seen, progress
+            )
     faults.point("refresh.after_stage")
     task.steps.begin(MERGE)
     merged = commit(task, seen, compared, here, loaded)
