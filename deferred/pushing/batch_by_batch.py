@@ -162,8 +162,14 @@ def _apply(
 ) -> bool:
     """Ship and apply the groups of a batch, in the trace that it carries.
 
-    The parameters and the result are those of `streams.apply_all`.
+    Parameters:
+        at: the marker before the first group.
+
+    Returns:
+        Whether all of them are certainly delivered; if not, the marker says how many.
     """
+    alone = shipment.terms.may_hold_duplicates or shipment.may_change_values
+    alone = alone or bool(shipment.giving)
     facts = {
         "site": sender.name,
         "destination": sender.master,
@@ -175,8 +181,13 @@ def _apply(
         traces.span("apply", carried=carried, **facts) as applying,
     ):
         try:
-            return streams.apply_all(
-                replace(shipment, sending=sending), ends.pairs, sender, groups, at, run
+            shipment = replace(shipment, sending=sending)
+            if ends.pairs and len(groups) > 1 and not alone:
+                streams.apply_all(shipment, ends.pairs, sender, groups, at, run)
+                return False
+            return all(
+                apply_groups.apply_group(shipment, sender, group, run)
+                for group in groups
             )
         finally:
             applying.note(

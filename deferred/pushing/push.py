@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Unpack
@@ -195,11 +196,15 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
         if there.row.concerned:
             run.relay = relay.of_groups()
         run.meet = partial(contacts.meet, origin, target, pair)
-        wanted = run.options.parallelism if run.options.parallel else 0
         if run.options.error_limit:
             run.parked = error_queue.count_failed(target, who.id)
             target.commit()
-        with streams.opened(site, site.peer(name), wanted) as pairs:
+        beside = (
+            streams.opened(site, site.peer(name), run.options.parallelism)
+            if run.options.parallel
+            else nullcontext(())
+        )
+        with beside as pairs:
             at = marker.seen(there.row.marker)
             ends = Ends(origin=origin, target=target, pairs=pairs, seen=at)
             push_all(ends, who, run)

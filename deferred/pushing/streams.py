@@ -54,23 +54,14 @@ def apply_all(
     groups: Sequence[ApplyGroup],
     at: Marker,
     run: Run,
-) -> bool:
-    """Deliver the groups of a batch, in parallel if there are several streams.
+) -> None:
+    """Deliver the groups of a batch in parallel; the marker says how many.
 
     Parameters:
         shipment: delivers the groups that no stream can, while all streams stand still.
         pairs: connections of the streams.
         at: the marker before the first group.
-
-    Returns:
-        Whether all of them are certainly delivered; if not, the marker says how many.
     """
-    alone = shipment.terms.may_hold_duplicates or shipment.may_change_values
-    alone = alone or bool(shipment.giving)
-    if len(pairs) < 2 or len(groups) < 2 or alone:
-        return all(
-            apply_groups.apply_group(shipment, sender, group, run) for group in groups
-        )
     marker.make(shipment.target, sender.id, sender.name)
     shipment.target.commit()
     pieces = _pieces(shipment, groups, at)
@@ -88,7 +79,6 @@ def apply_all(
         _ParallelRun(pieces=pieces, streams=streams, pool=pool, run=run).all(
             shipment, sender
         )
-    return False
 
 
 def _pool(site: Site) -> Engine:
