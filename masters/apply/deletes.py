@@ -17,7 +17,6 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, DateTime, func, se
 from masters.apply.detect import SourceTransaction
 from masters.log import ring
 from masters.log.catalog import find_log
-from masters.rules.table_rules import TableRules
 from sites.catalog import SCHEMA
 from sites.names import numbered
 from sites.transfer.types import NativeType, Xid8
@@ -89,14 +88,12 @@ class Deletes:
         )
 
 
-def known(connection: Connection, staged: Staged, rules: TableRules) -> Deletes | None:
-    """The deletes of a table; None if no rule asks, or the log cannot tell.
+def known(connection: Connection, staged: Staged) -> Deletes | None:
+    """The deletes of a table; None if the log cannot tell.
 
     There may be no log, or the changes may not carry the columns of its keys.
     """
-    log = (
-        find_log(connection, staged.table.qualified) if rules.ask_when_deleted else None
-    )
+    log = find_log(connection, staged.table.qualified)
     if log is None or not set(log.identity_columns) <= set(staged.columns):
         return None
     identity = tuple(log.identity_columns)

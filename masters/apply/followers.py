@@ -70,16 +70,12 @@ class Followers:
     written: int = 0
     #: some rows are dropped, or get other keys or unique values than the site's
     take_away: bool = False
-    _links: list[Link] = field(init=False)
     #: by place in `tables`: calls that are left out
     _left_out: dict[int, set[int]] = field(default_factory=dict)
     #: by place in `tables`, see `_named_by`
     _named: dict[int, Set[str]] = field(default_factory=dict)
     #: followers to change as soon as the rows they refer to are restaged
     _moved: list[tuple[Link, Cause, list[Follower]]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._links = list(links([staged for staged, _ in self.tables]))
 
     def left_out(self, staged: Staged) -> Collection[int]:
         """The calls of a table that were dropped with the rows that they refer to."""
@@ -106,7 +102,7 @@ class Followers:
         them. `follow` does the rest.
         """
         self._tell(staged, rows)
-        if not any(link.parent is staged for link in self._links):
+        if not self._of(staged):
             return
         ordered = sorted(rows, key=lambda row: id(row.answer.records[-1].rule))
         for _, alike in groupby(ordered, lambda row: id(row.answer.records[-1].rule)):
@@ -314,7 +310,8 @@ class Followers:
         )
 
     def _of(self, parent: Staged) -> list[Link]:
-        return [link for link in self._links if link.parent is parent]
+        tables = [staged for staged, _ in self.tables]
+        return [link for link in links(tables) if link.parent is parent]
 
     def _place(self, staged: Staged) -> int:
         return next(n for n, (one, _) in enumerate(self.tables) if one is staged)

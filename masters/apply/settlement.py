@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from sqlalchemy import Connection
 
@@ -51,7 +52,7 @@ ENOUGH = 10_000
 _DRAWING = "append_sequence"
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Settlement:
     """The conflicts of one unit in one table, and what was decided about them."""
 
@@ -73,11 +74,10 @@ class Settlement:
     #: the transactions of those rows
     refused: set[int] = field(default_factory=set)
     #: the deletes of the table, if a rule asks when a row was deleted
-    deletes: deletes.Deletes | None = field(init=False)
+    deletes: deletes.Deletes | None = None
     #: new values are written under a unique constraint besides the key
     _touched: bool = False
     _records: Records = field(init=False)
-    _resolver: Resolver = field(init=False)
     _drawing: frozenset[Subject] = field(init=False)
     #: the site's values in columns for which a method computed others
     _wanted: dict[int, dict[str, object]] = field(default_factory=dict)
@@ -95,7 +95,8 @@ class Settlement:
     _accepted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.deletes = deletes.known(self.connection, self.staged, self.rules)
+        if self.rules.ask_when_deleted:
+            self.deletes = deletes.known(self.connection, self.staged)
         self._records = Records(
             connection=self.connection,
             staged=self.staged,
@@ -103,10 +104,13 @@ class Settlement:
             context=self.context,
         )
         self._groups = differences.groups_of(self.staged, self.rules)
-        self._resolver = Resolver(self.rules.rules, self.staged.columns)
         self._drawing = frozenset(
             rule.subject for rule in self.rules.rules if rule.method == _DRAWING
         )
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        return Resolver(self.rules.rules, self.staged.columns)
 
     @property
     def too_many_unresolved(self) -> bool:
