@@ -19,7 +19,6 @@ from deferred.batches.relay import of_groups
 from deferred.parked import differing
 from masters.analysis import convergence
 from masters.analysis.convergence import Topology
-from masters.apply.alone import Tell
 from masters.apply.reference_record import Cause
 from masters.catalog import group_schema, registered_snapshot
 from sites import QualifiedName
@@ -35,8 +34,8 @@ class _Place(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class _DecidedAlone:
-    """Lists rows of a transaction that has come to this master."""
+class DecidedAlone:
+    """Lists rows of a transaction that has come to this master from another one."""
 
     connection: Connection
     #: by id of a group, the master at which the transaction began
@@ -96,14 +95,3 @@ class _DecidedAlone:
             began_at=began_at,
             topology=Topology(masters=masters, snapshots=row.snapshots),
         )
-
-
-def listing(connection: Connection, sources: Mapping[str, str] | None) -> Tell | None:
-    """What lists rows of a transaction; None if it began here.
-
-    Parameters:
-        sources: by id of a group, the master at which it began.
-    """
-    if not sources:
-        return None
-    return _DecidedAlone(connection=connection, sources=sources)

@@ -23,7 +23,6 @@ from deferred.errors import (
     WaitsForError,
 )
 from deferred.parked import (
-    decided_alone,
     differing,
     edit,
     error_dependencies,
@@ -34,6 +33,7 @@ from deferred.parked import (
     withdrawn,
 )
 from deferred.parked.calls import Call
+from deferred.parked.decided_alone import DecidedAlone
 from deferred.parked.edit import Edit, edited
 from deferred.parked.left_out import StillParked
 from deferred.parked.present_names import GoneColumns
@@ -262,7 +262,9 @@ def _steps(
                 on_lost=None
                 if provenance.by_group(row.sources)
                 else partial(lost_rows.write, connection, row.origin_id),
-                on_alone=decided_alone.listing(connection, row.sources),
+                on_alone=DecidedAlone(connection=connection, sources=row.sources)
+                if row.sources
+                else None,
             )
             for number in restage_parked.units(row.id, procedures)
         ],

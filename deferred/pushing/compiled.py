@@ -21,7 +21,8 @@ from deferred.batches.marker import Marker
 from deferred.batches.sender import Sender
 from deferred.batches.shipment import Shipment
 from deferred.batches.shipping import ship
-from deferred.parked import decided_alone, error_queue
+from deferred.parked import error_queue
+from deferred.parked.decided_alone import DecidedAlone
 from deferred.procedures.steps import Steps
 from deferred.pushing.delivery import Delivered, already_answered, made_by
 from masters.apply import ApplyUnit, SourceTransaction, apply
@@ -127,7 +128,9 @@ def unit_of(shipment: Shipment, sender: Sender, group: ApplyGroup) -> ApplyUnit:
         master=sender.master,
         transaction_of=_made(shipment, group),
         several=True,
-        on_alone=decided_alone.listing(shipment.target, began),
+        on_alone=DecidedAlone(connection=shipment.target, sources=began)
+        if began
+        else None,
         facts={"sources": began},
     )
 

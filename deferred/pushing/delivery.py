@@ -18,7 +18,7 @@ from deferred.batches.shipment import Shipment
 from deferred.batches.unfit import complete
 from deferred.errors import DestinationQuiet, GivesGoneColumn, TransactionRefused
 from deferred.options import QUIET, ErrorAction
-from deferred.parked import decided_alone
+from deferred.parked.decided_alone import DecidedAlone
 from deferred.parked.error_dependencies import DEPENDANT, HELD
 from deferred.parked.parking import Parked, park
 from deferred.procedures.steps import Steps
@@ -115,7 +115,6 @@ def _steps(
         began_at=sources,
     )
     counts, parked = _counts(connection, sender, transaction, staged)
-    on_alone = decided_alone.listing(connection, sources)
     return Steps(
         units=[
             ApplyUnit(
@@ -131,7 +130,9 @@ def _steps(
                 on_lost=None
                 if sources
                 else partial(lost_rows.write, connection, sender.id),
-                on_alone=on_alone,
+                on_alone=DecidedAlone(connection=connection, sources=sources)
+                if sources
+                else None,
             )
             for number, count in zip(transaction.units, counts, strict=True)
         ],
