@@ -155,8 +155,8 @@ snapshot = Table(
     Column("schema_version", BigInteger),
     Column("last_method", Text),
     Column("last_refresh", DateTime(timezone=True)),
-    # Why the last refresh of the group left it behind (`snapshots.definitions.behind`),
-    # and the moment of the master that it shows; NULL if it shows that of the group.
+    # Why the last refresh of the group left it behind (`Behind`), and the moment of the
+    # master that it shows; NULL if it shows that of the group.
     Column("behind", JSONB(none_as_null=True)),
     Column("position", PgSnapshot),
     # The image whose rows are, or were at first, in the base table; NULL if a refresh

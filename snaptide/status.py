@@ -307,10 +307,10 @@ def _behind(found: Reading, group: str) -> Iterator[SnapshotBehind]:
     if not mine:
         return
     # Imported late: most sites have none.
-    from snapshots.definitions import behind
+    from snapshots.definitions.snapshot import Behind
 
     for row in mine:
-        if why := behind.of(row.behind):
+        if why := Behind.of(row.behind):
             yield SnapshotBehind(
                 snapshot=str(QualifiedName(row.schema, row.name)),
                 refreshed_at=row.refreshed_at,

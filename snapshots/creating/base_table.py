@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 from psycopg import errors as pg
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from deferred.queues import define, queue, refresh_coverage
 from masters.log.snapshot_log import ROWID
@@ -17,6 +17,7 @@ from sites.capture import guards, triggers
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.names import QualifiedName, numbered
+from sites.sessions.site import Site
 from sites.tables import ddl, indexes, roles
 from sites.tables.analyze import analyze
 from sites.tables.ddl import NewColumn
@@ -31,6 +32,16 @@ from snapshots.differences.window import Member
 
 READ_ONLY = "This snapshot is read-only"
 NO_TRUNCATE = "A snapshot cannot be truncated"
+
+#: PostgreSQL refuses the foreign key: the parent lacks a unique constraint that the
+#: master got later, a column has another type, a constraint of the site's own has the
+#: name, or our user does not own the table.
+_CANNOT_LINK = (
+    pg.InvalidForeignKey,
+    pg.DatatypeMismatch,
+    pg.DuplicateObject,
+    pg.InsufficientPrivilege,
+)
 
 
 def create(
@@ -150,7 +161,7 @@ def create_user_view(
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class _Reference:
     """A foreign key of a master table that its snapshot should have too."""
 
     child: Member
@@ -158,14 +169,31 @@ class Reference:
     key: ForeignKey
 
 
-def missing_references(members: Sequence[Member]) -> list[Reference]:
+def link(site: Site, members: Sequence[Member]) -> None:
+    """Add the foreign keys whose two snapshots are there now; commits.
+
+    Each key is added in a transaction of its own: if the table cannot be locked within
+    500 ms, because users write to it, a later refresh adds the key. A second
+    transaction checks the rows, while users go on writing. A key that the site cannot
+    have does not fail the refresh, whose rows are written already.
+    """
+    for reference in _missing_references(members):
+        with suppress(pg.LockNotAvailable, *_CANNOT_LINK):
+            for step in (_add_reference, _check_reference):
+                with site.transaction() as connection:
+                    brief = func.set_config("lock_timeout", "500ms", True)
+                    connection.execute(select(brief))
+                    step(connection, reference)
+
+
+def _missing_references(members: Sequence[Member]) -> list[_Reference]:
     """Find the foreign keys between the snapshots of a group that the site lacks.
 
     A key is copied if the parents of all rows are there and the key holds for all
     rows: otherwise the site would refuse children that the master has.
     """
     return [
-        Reference(child, parent, key)
+        _Reference(child, parent, key)
         for child in members
         for key in child.master.foreign_keys
         for parent in members
@@ -178,13 +206,13 @@ def missing_references(members: Sequence[Member]) -> list[Reference]:
     ]
 
 
-def add_reference(connection: Connection, reference: Reference) -> None:
+def _add_reference(connection: Connection, reference: _Reference) -> None:
     """Add a foreign key for rows written from now on; users wait for it."""
     child, parent = reference.child.snapshot.base, reference.parent.snapshot.base
     ddl.add_foreign_key(connection, child, parent, reference.key)
 
 
-def check_reference(connection: Connection, reference: Reference) -> None:
+def _check_reference(connection: Connection, reference: _Reference) -> None:
     """Validate the key; it stays NOT VALID if users have broken it meanwhile."""
     child = reference.child.snapshot.base
     with suppress(pg.ForeignKeyViolation), connection.begin_nested():

@@ -14,7 +14,7 @@ from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.site import Site
 from snapshots import catalog
-from snapshots.definitions import behind, snapshot
+from snapshots.definitions import snapshot
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.merging import kept
 from snapshots.reports import AskedTable, SnapshotDescription
@@ -71,7 +71,7 @@ _ALL = (
 def _describe(connection: Connection, row: Row[Any]) -> SnapshotDescription:
     name = str(QualifiedName(row.schema, row.name))
     calls = queue.find_queue(connection, name)
-    left = behind.of(row.behind)
+    left = snapshot.Behind.of(row.behind)
     return SnapshotDescription(
         name=name,
         group=row.refresh_group,

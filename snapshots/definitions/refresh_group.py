@@ -25,10 +25,9 @@ from sites.tables import locks
 from sites.transfer.types import PgSnapshot
 from snapshots import catalog
 from snapshots.definitions import refresh_notes, rewrites
-from snapshots.definitions.behind import NOT_BEHIND, Behind
 from snapshots.definitions.errors import MixedMasters
 from snapshots.definitions.refresh_notes import Done
-from snapshots.definitions.snapshot import Snapshot, change
+from snapshots.definitions.snapshot import NOT_BEHIND, Behind, Snapshot, change
 from snapshots.errors import MasterChanged, PositionMoved, RefreshRunning
 
 _group = catalog.refresh_group

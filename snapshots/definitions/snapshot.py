@@ -24,6 +24,37 @@ from snapshots import catalog
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.policy import Leaving
 
+#: The catalog's values for a snapshot that shows the moment of its group.
+NOT_BEHIND: Mapping[str, None] = {"behind": None, "position": None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """Why the last refresh left a snapshot behind its group, at its own moment.
+
+    It cannot be refreshed, or depends on one that cannot. It keeps its rows and the
+    position that they belong to, here and in its registration at the master: so the
+    logs keep what it needs, and the refresh that takes it along again follows from
+    there.
+    """
+
+    code: str
+    why: str
+    hint: str
+    #: the snapshot that cannot be refreshed, if this one only depends on it
+    depends_on: str | None = None
+
+    def __str__(self) -> str:
+        """In one line, without the hint."""
+        if self.depends_on is None:
+            return f"{self.code} {self.why}"
+        return f"it depends on {self.depends_on}: {self.code} {self.why}"
+
+    @classmethod
+    def of(cls, noted: Mapping[str, Any] | None) -> Behind | None:
+        """What the catalog notes of a snapshot."""
+        return None if noted is None else cls(**noted)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
@@ -63,8 +94,7 @@ class Snapshot:
     #: the DDL of the master that its columns have followed, by id
     #: (`masters.log.site_ddl`)
     ddl_followed: tuple[str, ...] = ()
-    #: why the last refresh left it behind its group (`snapshots.definitions.behind`);
-    #: None if it did not
+    #: the facts of `Behind`; None if the last refresh did not leave it behind
     behind: Mapping[str, Any] | None = None
     #: the moment of the master that it shows, if it is not the group's
     position: str | None = None

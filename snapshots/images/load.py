@@ -29,6 +29,7 @@ from sites.sessions import identity
 from sites.sessions.site import Site, autocommit
 from sites.tables.users_triggers import silenced
 from sites.transfer import transport
+from snapshots.creating import base_table
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.refresh_notes import LOAD as LOADING
@@ -41,7 +42,7 @@ from snapshots.images.errors import ImageDamaged, ImageExpired, SliceMissing
 from snapshots.images.manifest import ImageTable, Manifest, Slice
 from snapshots.images.report import LoadReport
 from snapshots.merging import merge
-from snapshots.refreshing import first_load, linking
+from snapshots.refreshing import first_load
 from snapshots.refreshing.refresh import group_of
 from snapshots.spark import claims
 
@@ -336,7 +337,7 @@ def _finish(load: _Load, steps: Steps) -> dict[str, int]:
         )
         refresh_group.date(connection, load.group.name, load.image.taken_at)
         faults.point("image_load.before_finish_commit")
-    linking.link(load.site, members)
+    base_table.link(load.site, members)
     return rows
 
 

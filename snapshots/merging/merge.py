@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Text, func, select
+from sqlalchemy import ColumnElement, Connection, Text, func, literal, select
 
 from deferred.options import RefreshOptions
 from deferred.queues import refresh_coverage, target_columns
@@ -21,10 +21,10 @@ from sites.capture import position
 from sites.tables import instead, locks, references
 from sites.tables.table import Table
 from sites.transfer.types import PgSnapshot
+from sites.words import counted
 from sites.writing import unique_values
 from sites.writing.triggered import users_search_path
 from snapshots.definitions import (
-    behind,
     frozen,
     parents,
     refresh_group,
@@ -33,13 +33,13 @@ from snapshots.definitions import (
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.refresh_notes import Done
-from snapshots.definitions.snapshot import change
+from snapshots.definitions.snapshot import NOT_BEHIND, change
 from snapshots.differences.window import Member, Window
-from snapshots.errors import CannotMerge
-from snapshots.merging import detached, held_back, kept, mass_delete, work, writing
+from snapshots.errors import CannotMerge, MassDelete, MassLeave
+from snapshots.merging import detached, held_back, kept, work, writing
 from snapshots.merging.held_keys import BETWEEN, HELD, REFUSED
 from snapshots.merging.work import Work
-from snapshots.reports import SnapshotReport
+from snapshots.reports import SnapshotReport, reasons
 
 #: Far below deadlock_timeout (1 s by default). PostgreSQL looks for a deadlock when a
 #: user's session has waited that long for the merge: it finds one only if the merge
@@ -52,6 +52,9 @@ WORK_MEMORY = 32 * 2**20
 
 #: If the program is stopped during a merge, its locks block users no longer than this.
 IDLE_TIMEOUT = "30s"
+
+#: Deletes of fewer rows than the share of this many are never a mass.
+FEW_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +109,7 @@ def merge(
     connection.execute(sa.text("SET CONSTRAINTS ALL DEFERRED"))
     unique_values.check_at_once(connection, [w.staged.table for w in group])
     for changes in group:
-        mass_delete.refuse(connection, changes, window, options)
+        _refuse_mass_delete(connection, changes, window, options)
     ordered = writing.in_order(group)
     for changes in group:
         _refuse_instead(changes.staged.table)
@@ -306,7 +309,7 @@ def _note(connection: Connection, member: Member, method: str) -> None:
     connection.execute(
         change(member.snapshot).values(
             loaded=True,
-            **behind.NOT_BEHIND,
+            **NOT_BEHIND,
             **rewrites.seen(member.snapshot, member.states, member.files),
             parents={
                 **parents.facts(member.snapshot, member.parents),
@@ -317,4 +320,54 @@ def _note(connection: Connection, member: Member, method: str) -> None:
             last_method=method,
             last_refresh=func.clock_timestamp(),
         )
+    )
+
+
+def _refuse_mass_delete(
+    connection: Connection, changes: Work, window: Window, options: RefreshOptions
+) -> None:
+    """Stop if more rows of a snapshot would go than the options allow.
+
+    Rows that leave the condition are told apart from rows that the master deleted: an
+    empty master table is more often an accident than an intention, while rows may leave
+    in masses because one parent moved.
+
+    Raises:
+        MassDelete, MassLeave: they would; the message says how many, and why.
+    """
+    few = options.mass_delete_share * FEW_ROWS
+    going = work.counts(connection, changes).get("D", 0)
+    if options.allow_mass_delete or going <= few:
+        return
+    # Rows that users have added, and the master does not know yet, stay.
+    if options.keep_pending and held_back.hold_pending(connection, changes, window):
+        going = work.counts(connection, changes).get("D", 0)
+        if going <= few:
+            return
+    # Count no more rows than the decision needs.
+    enough = int(going / options.mass_delete_share) + 1
+    base = changes.staged.table.sql()
+    some = select(literal(1)).select_from(base).limit(enough).subquery()
+    rows = connection.scalar(select(func.count()).select_from(some)) or 0
+    if going > options.mass_delete_share * rows:
+        leaving = work.count_leaving(connection, changes)
+        _refuse_rows(changes, going - leaving, leaving, rows, options.mass_delete_share)
+
+
+def _refuse_rows(
+    changes: Work, deleted: int, leaving: int, rows: int, most: float
+) -> None:
+    name = changes.member.snapshot.key
+    because = reasons(changes.because)
+    facts = {"snapshot": name, "deletes": deleted, "leaving": leaving, "rows": rows}
+    if leaving > most * rows:
+        raise MassLeave(
+            f"{leaving:,} of {counted(rows, 'row')} of {name} would leave it{because}.",
+            **facts,
+        )
+    also = f", and {counted(leaving, 'row')} would leave it{because}" if leaving else ""
+    raise MassDelete(
+        f"The refresh would delete {deleted:,} of {counted(rows, 'row')} of "
+        f"{name}{also}.",
+        **facts,
     )

@@ -15,11 +15,12 @@ from deferred import sqlstate
 from deferred.parked import withdrawn
 from deferred.queues.queue import Queue, list_queues
 from sites import faults, retry, traces
-from snapshots.definitions import behind, fitting, refresh_group
+from snapshots.definitions import fitting, refresh_group
 from snapshots.definitions.definition import Definition, define
 from snapshots.definitions.errors import ChangeWithdrawn
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_notes import Done
+from snapshots.definitions.snapshot import Behind, Snapshot
 from snapshots.differences.comparison import Compared
 from snapshots.differences.window import LOAD, Window, site_keys
 from snapshots.errors import CannotMerge, UsersInTheWay
@@ -103,8 +104,22 @@ def _done(
         updated=sum(one.updated for one in written),
         deleted=sum(one.deleted for one in written),
         held=held,
-        error=behind.summary(task.left),
+        error=_stays_behind(task.left),
     )
+
+
+def _stays_behind(left: Sequence[tuple[Snapshot, Behind]]) -> str | None:
+    """One line on the snapshots that a refresh leaves behind; None if there are none.
+
+    Those that only depend on others come last.
+    """
+    if not left:
+        return None
+    told = [f"{one.key}: {why}" for one, why in left if why.depends_on is None]
+    others = [one.key for one, why in left if why.depends_on is not None]
+    if others:
+        told.append(f"with what depends on it: {', '.join(others)}")
+    return f"Stays behind; {'; '.join(told)}"
 
 
 def _queues(connection: Connection) -> dict[str, Queue]:

@@ -25,13 +25,12 @@ from sites.progress import Progress
 from sites.tables.table import describe
 from snapshots.creating.follow_ddl import DdlWaits
 from snapshots.definitions import parents
-from snapshots.definitions.behind import Behind
 from snapshots.definitions.errors import (
     CallsUseColumn,
     SnapshotRefused,
     UndeliveredCalls,
 )
-from snapshots.definitions.snapshot import Snapshot
+from snapshots.definitions.snapshot import Behind, Snapshot
 from snapshots.errors import (
     ColumnChanged,
     ColumnGone,

@@ -21,7 +21,7 @@ from sites.capture import position
 from sites.progress import Progress
 from sites.sessions import contacts
 from sites.sessions.peers import Pair
-from snapshots.creating import follow_ddl
+from snapshots.creating import base_table, follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
 from snapshots.definitions.refresh_notes import COMPARE, MERGE, START, WINDOW
 from snapshots.definitions.refresh_notes import LOAD as LOADING
@@ -41,7 +41,7 @@ from snapshots.differences.window import FAST, LOAD, Member, Window
 from snapshots.errors import PositionMoved
 from snapshots.keys import Keys
 from snapshots.merging.merge import Merged
-from snapshots.refreshing import extra_keys, first_load, former, idle, linking
+from snapshots.refreshing import extra_keys, first_load, former, idle
 from snapshots.refreshing.commit import commit
 from snapshots.refreshing.task import (
     Task,
@@ -113,7 +113,7 @@ def refresh_once(
     faults.point("refresh.after_merge")
     _sweep(task, compared)
     faults.point("refresh.after_sweep")
-    linking.link(task.site, seen.members)
+    base_table.link(task.site, seen.members)
     faults.point("refresh.before_advance")
     _tell_master(task, seen)
     if task.group.has_left:

@@ -38,11 +38,10 @@ from sites.tables.table import describe
 from sites.transfer.arrow import ArrowTransportFailed
 from sites.words import counted
 from snapshots.definitions import parents, refresh_group, snapshot
-from snapshots.definitions.behind import Behind
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.refresh_notes import Steps
-from snapshots.definitions.snapshot import Snapshot
+from snapshots.definitions.snapshot import Behind, Snapshot
 from snapshots.errors import (
     ConditionBroken,
     ErrorsAtMaster,
