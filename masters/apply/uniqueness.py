@@ -41,6 +41,8 @@ def touched(
 ) -> bool:
     """Whether a transaction writes new values under one of these constraints."""
     columns = {column for unique in constraints for column in unique.columns}
+    if not columns:
+        return False
     wanted = select(sa.literal(1)).where(
         staged.source.c.unit == unit,
         or_(
@@ -48,7 +50,7 @@ def touched(
             and_(staged.kind(*UPDATES), _changed(staged, columns)),
         ),
     )
-    return bool(columns) and connection.scalar(wanted.limit(1)) is not None
+    return connection.scalar(wanted.limit(1)) is not None
 
 
 def detect(
