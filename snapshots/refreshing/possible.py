@@ -23,6 +23,7 @@ from sites.errors import SnaptideError, StillNeeded, UnknownTable
 from sites.names import QualifiedName
 from sites.progress import Progress
 from sites.tables.table import describe
+from snapshots.creating import follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
 from snapshots.definitions import parents
 from snapshots.definitions.errors import (
@@ -69,7 +70,7 @@ _MOVED = (ColumnGone, TargetColumnsMoved, UnknownColumn)
 
 def refresh_possible(
     read: Callable[[], Task],
-    follow: Callable[[Task], bool],
+    connection: Connection,
     progress: Progress | None,
     refused: SnaptideError | None = None,
 ) -> tuple[Task, str, tuple[SnapshotReport, ...]]:
@@ -78,7 +79,7 @@ def refresh_possible(
     Parameters:
         read: reads the input. Each turn needs it anew, because the two databases may
             have met in the one before.
-        follow: has the snapshots follow DDL that the master has for its sites.
+        connection: holds the lock of the group's refreshes.
         refused: why the push before stopped at a table. Snapshots whose changes wait
             stay behind.
 
@@ -101,9 +102,9 @@ def refresh_possible(
             with explained(task):
                 return task, *refresh_once.refresh_once(task, progress)
         except DdlWaits:
-            error = _refusal(follow, task, None)
+            error = _refusal(connection, task, None)
         except OF_ONE as found:
-            error = _refusal(follow, task, found)
+            error = _refusal(connection, task, found)
         if error is not None:
             first = [one.key for one in task.members if concerns(error, one)]
             strict = task.options.strict
@@ -130,13 +131,14 @@ def _not_pushed(task: Task, refused: SnaptideError) -> list[str]:
 
 
 def _refusal(
-    follow: Callable[[Task], bool], task: Task, found: SnaptideError | None
+    connection: Connection, task: Task, found: SnaptideError | None
 ) -> SnaptideError | None:
     """Why the refresh cannot go on; None if there was DDL that it follows now."""
     if found is not None and not isinstance(found, _MOVED):
         return found
     try:
-        return None if follow(task) else found
+        followed = follow_ddl.follow(connection, task.site, task.group, task.members)
+        return None if followed else found
     except OF_ONE as error:
         return error
 

@@ -26,7 +26,7 @@ from snapshots.creating import follow_ddl
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
-from snapshots.definitions.refresh_notes import ASK, PUSH, Steps
+from snapshots.definitions.refresh_notes import PUSH, Steps
 from snapshots.errors import (
     DifferentGroups,
     PositionMoved,
@@ -34,7 +34,6 @@ from snapshots.errors import (
     UsersInTheWay,
 )
 from snapshots.refreshing import possible, task
-from snapshots.refreshing.task import Task
 from snapshots.reports import LeftBehind, RefreshReport
 
 #: Turns before a refresh gives up, if another one keeps coming in between.
@@ -137,10 +136,10 @@ def _refresh(
         ):
             with attempt:
                 read = partial(
-                    _read, connection, site, group.name, named, chosen, steps
+                    task.read, connection, site, group.name, named, chosen, steps
                 )
                 done, position, reports = possible.refresh_possible(
-                    read, partial(_follow, connection), progress, refused
+                    read, connection, progress, refused
                 )
     return RefreshReport(
         site=site.name,
@@ -175,30 +174,6 @@ def _push(site: Site, group: RefreshGroup) -> PushReport:
 
 #: Refusals of columns that the master has renamed or dropped.
 _MOVED = (TargetColumnsMoved, UnknownColumn)
-
-
-def _follow(connection: Connection, task: Task) -> bool:
-    return follow_ddl.follow(connection, task.site, task.group, task.members)
-
-
-def _read(
-    connection: Connection,
-    site: Site,
-    group: str,
-    named: list[str],
-    chosen: RefreshOptions,
-    steps: Steps,
-) -> Task:
-    """Read what a turn begins with.
-
-    Raises:
-        ErrorsAtMaster: only with an option.
-    """
-    steps.begin(ASK)
-    given = task.read(connection, site, group, named, chosen, steps)
-    if not chosen.refresh_after_errors:
-        task.refuse_errors(given)
-    return given
 
 
 @contextmanager

@@ -40,7 +40,7 @@ from sites.words import counted
 from snapshots.definitions import parents, refresh_group, snapshot
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
-from snapshots.definitions.refresh_notes import Steps
+from snapshots.definitions.refresh_notes import ASK, Steps
 from snapshots.definitions.snapshot import Behind, Snapshot
 from snapshots.errors import (
     ConditionBroken,
@@ -89,6 +89,12 @@ def read(
     options: RefreshOptions,
     steps: Steps,
 ) -> Task:
+    """Read what a turn begins with.
+
+    Raises:
+        ErrorsAtMaster: only with an option.
+    """
+    steps.begin(ASK)
     here = reconcile.look(
         connection,
         site.name,
@@ -102,7 +108,7 @@ def read(
     keys = [m.key for m in members]
     if named != [group_name]:
         keys = [str(names.parse(name)) for name in named]
-    return Task(
+    task = Task(
         site=site,
         master=site.peer(group.master),
         here=here,
@@ -112,6 +118,9 @@ def read(
         options=options,
         steps=steps,
     )
+    if not options.refresh_after_errors:
+        _refuse_errors(task)
+    return task
 
 
 def _methods(keys: list[str], method: str) -> dict[str, str]:
@@ -122,7 +131,7 @@ def _methods(keys: list[str], method: str) -> dict[str, str]:
     return dict(zip(keys, method.lower(), strict=False))
 
 
-def refuse_errors(task: Task) -> None:
+def _refuse_errors(task: Task) -> None:
     tables = [m.master for m in task.members]
     with task.master.session() as connection:
         parked = error_queue.parked(connection, task.who.site_id, tables)
