@@ -51,9 +51,8 @@ def values(
         For each column of the log that tells rows of the snapshot from others, the
         hashes that it has in theirs.
     """
-    if log is None:
+    if not (log and (known := {*log.partition_columns} & {*snapshot.columns})):
         return {}
-    known = {*log.partition_columns} & {*snapshot.columns}
     asked = {
         name: constants
         for name, constants in demanded(snapshot.parts.shape).items()

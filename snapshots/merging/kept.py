@@ -24,7 +24,6 @@ from sites.transfer.types import PgSnapshot
 from sites.writing.staged import selected
 from snapshots.catalog import kept_row
 from snapshots.definitions import snapshot
-from snapshots.definitions.policy import Leaving
 from snapshots.differences.window import Member
 from snapshots.merging.work import Rows, Work
 
@@ -96,11 +95,6 @@ def count(connection: Connection, key: str) -> int:
 def forget(connection: Connection, key: str) -> None:
     """Remove all kept rows of a snapshot that is dropped."""
     connection.execute(sa.delete(kept_row).where(kept_row.c.snapshot == key))
-
-
-def keeps(member: Member) -> bool:
-    """Whether rows that leave a snapshot are kept."""
-    return member.snapshot.leaving == Leaving.KEEP
 
 
 def keep(changes: Work, connection: Connection, rows: Rows) -> list[int]:

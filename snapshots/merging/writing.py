@@ -25,6 +25,7 @@ from sites.tables.table import Unique
 from sites.writing import misfits, unique_values, write
 from sites.writing.staged import selected
 from sites.writing.triggered import users_search_path
+from snapshots.definitions.policy import Leaving
 from snapshots.errors import CannotMerge
 from snapshots.merging import detached, held_back, kept, obstacles, work
 from snapshots.merging.work import Rows, Work
@@ -187,7 +188,8 @@ def _keep(
     """First of all, while rows that leave have all their values."""
     for changes in busy:
         kinds = free[changes.staged.table.qualified]
-        if "D" in kinds and kept.keeps(changes.member):
+        leaving = changes.member.snapshot.leaving
+        if "D" in kinds and leaving == Leaving.KEEP:
             yield _Step(changes, ("D",), kinds["D"], partial(kept.keep, changes))
 
 

@@ -68,7 +68,7 @@ def _commit(
         queues = _queues(connection)
         merged = _write(connection, task, seen, compared, queues)
         for found in compared:
-            if kept.keeps(found.member):
+            if found.member.snapshot.leaving == Leaving.KEEP:
                 back = site_keys(found.member.snapshot)
                 kept.release(connection, found.member, back)
             merge.clear(connection, found.member, seen, here)
