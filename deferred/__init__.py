@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         NoMasterAnyMore as NoMasterAnyMore,
         NoSuchDestination as NoSuchDestination,
         NoSuchError as NoSuchError,
+        NotAToken as NotAToken,
         NothingKnown as NothingKnown,
         OtherSchemaVersion as OtherSchemaVersion,
         PastRetention as PastRetention,

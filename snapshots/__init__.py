@@ -114,6 +114,7 @@ if TYPE_CHECKING:
         MasterBehind as MasterBehind,
         MasterChanged as MasterChanged,
         NoSnapshotLog as NoSnapshotLog,
+        NotShownInTime as NotShownInTime,
         PositionMoved as PositionMoved,
         RefreshError as RefreshError,
         RefreshRunning as RefreshRunning,
@@ -174,6 +175,7 @@ if TYPE_CHECKING:
         list_refreshes as list_refreshes,
     )
     from snapshots.refreshing.refresh import refresh as refresh
+    from snapshots.refreshing.wait_for import Shown as Shown, wait_for as wait_for
     from snapshots.reports import (
         AskedTable as AskedTable,
         Cause as Cause,

@@ -38,6 +38,9 @@ refresh_group = Table(
     Column("master_id", Uuid, nullable=False),
     # The moment of the master that the group shows; NULL before the first load.
     Column("position", PgSnapshot),
+    # A later moment, at which the last refresh found nothing new; NULL if none did
+    # since the position was moved.
+    Column("unchanged_at", PgSnapshot),
     # The state of the master that the position belongs to.
     Column("incarnation", Uuid),
     Column("refreshed_at", DateTime(timezone=True)),

@@ -193,3 +193,13 @@ class ConditionBroken(RefreshError):
         "condition (snaptide snapshot alter SITE NAME --where), after the same change "
         "at the site."
     )
+
+
+class NotShownInTime(SnaptideError):
+    """The site does not show yet what was pushed."""
+
+    code = "SNP-457"
+    hint = (
+        "Refresh the groups that the message names (snaptide refresh SITE GROUP), or "
+        "wait longer: snaptide schedule list SITE says when they are due."
+    )

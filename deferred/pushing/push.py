@@ -30,9 +30,11 @@ from deferred.pushing import streams
 from deferred.pushing.batch_by_batch import Ends, push_all
 from deferred.pushing.report import PushReport
 from deferred.pushing.run import Run
+from deferred.pushing.token import Token
 from deferred.queues import budget, destination_state, queue, unqueued
 from masters.numbers import columns, contact
 from sites import Site, configured, retry, traces
+from sites.capture import position
 from sites.errors import SnaptideError
 from sites.progress import Progress
 from sites.sessions import contacts, identity
@@ -129,6 +131,7 @@ def _push_as(site: Site, destination: str | None, run: Run) -> PushReport:
         seconds=time.monotonic() - run.began,
         another_pusher=not alone,
         unfinished=run.unfinished,
+        token=None if run.token is None else str(run.token),
     )
 
 
@@ -187,9 +190,7 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
     who = Sender(id=here.identity.site_id, name=site.name, master=name)
     with site.peer(name).session() as target:
         with autocommit(target):
-            there = reconcile.look_there(
-                target, name, here.identity, also=(notification.UNTOLD,)
-            )
+            there = reconcile.look_there(target, name, here.identity, also=_ALSO)
         pair = reconcile.confirm(origin, target, here, there)
         if run.numbered:
             contact.keep_supplied(origin, target, pair)
@@ -208,6 +209,8 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
             at = marker.seen(there.row.marker)
             ends = Ends(origin=origin, target=target, pairs=pairs, seen=at)
             push_all(ends, who, run)
+        if run.most_calls is None:
+            run.token = _token(target, there, run)
         if there.row.untold or run.error_ids:
             notification.announce(target, name, who.id)
     if run.too_many_errors:
@@ -219,6 +222,26 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
             destination=name,
             action=ErrorAction.QUIET_SERVER.value,
         )
+
+
+def _token(target: Connection, there: Look, run: Run) -> Token:
+    """The token of what is pushed; only a push that brought something asks for it.
+
+    A push for a listening worker has none: nobody would see it, and it costs a round
+    trip.
+    """
+    at = there.row.position
+    if run.met:
+        with autocommit(target):
+            at = position.current(target)
+    return Token(
+        master=there.identity.name, incarnation=there.identity.incarnation, position=at
+    )
+
+
+#: What a push asks its destination besides who it is. All that it answered before
+#: was committed there at the position.
+_ALSO = (notification.UNTOLD, position.CURRENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,3 +25,6 @@ class PushReport:
     another_pusher: bool = False
     #: it ended before the queue was empty, as it was told to
     unfinished: bool = False
+    #: `snapshots.wait_for` waits with it until other sites show what this push, and
+    #: those before it, have brought; None if another pusher was at work
+    token: str | None = None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from deferred.batches.relay import NO_GROUP, Relay
 from deferred.options import PushOptions
 from deferred.pushing.delivery import Delivered
+from deferred.pushing.token import Token
 from sites.progress import Progress, RowsDone
 
 #: A shipment of at least this many calls reports its own progress.
@@ -44,8 +45,15 @@ class Run:
     relay: Relay = NO_GROUP
     #: whether columns of the origin draw numbers that the destination leases
     numbered: bool = False
+    #: of a moment of the destination that has what was pushed
+    token: Token | None = None
     #: makes both sides remember the contact; None after that
     meet: Callable[[], object] | None = None
+
+    @property
+    def met(self) -> bool:
+        """Whether a batch has begun."""
+        return self.meet is None
 
     def begin(self) -> None:
         """Make both sides remember this contact, before the first batch."""

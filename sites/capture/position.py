@@ -41,6 +41,18 @@ def end(position: str) -> int:
     return int(position.split(":")[1])
 
 
+def has_seen(position: str, earlier: str) -> bool:
+    """Whether a position has seen all transactions that another one has."""
+    last = end(earlier)
+    still_open = {one for one in _running(position) if one < last}
+    return end(position) >= last and still_open <= _running(earlier)
+
+
+def _running(position: str) -> set[int]:
+    """The transactions that were open at a position."""
+    return {int(one) for one in position.split(":")[2].split(",") if one}
+
+
 def since(
     xid: ColumnElement[Any], position: str | ColumnElement[str]
 ) -> ColumnElement[bool]:
@@ -114,8 +126,8 @@ def after(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
 
 def moved(position: str, by: int) -> str:
     """A position as a repair moves it, together with the ids in it."""
-    low, high, running = position.split(":")
-    ids = ",".join(str(int(one) + by) for one in running.split(",") if one)
+    low, high, _ = position.split(":")
+    ids = ",".join(str(one + by) for one in sorted(_running(position)))
     return f"{int(low) + by}:{int(high) + by}:{ids}"
 
 

@@ -178,6 +178,7 @@ def advance(
         )
         .values(
             position=sa.cast(sa.literal(position), PgSnapshot()),
+            unchanged_at=None,
             incarnation=incarnation,
             refreshed_at=func.clock_timestamp(),
             last_error=done.error,
@@ -217,11 +218,19 @@ def leave_behind(
 
 
 def refreshed(name: str) -> Update:
-    """A statement that notes that the group was up to date just now."""
+    """A statement that notes that the group was up to date just now.
+
+    Its parameter `its_moment` is the master's position then. The group's own stays:
+    moving it is for refreshes that both sides have to remember.
+    """
+    moment = sa.bindparam("its_moment", type_=Text)
     return (
         sa.update(_group)
         .where(_group.c.name == name)
-        .values(refreshed_at=func.clock_timestamp())
+        .values(
+            refreshed_at=func.clock_timestamp(),
+            unchanged_at=sa.cast(moment, PgSnapshot()),
+        )
     )
 
 
@@ -252,6 +261,7 @@ def move(
             master=master,
             master_id=them.site_id,
             position=sa.cast(sa.literal(position), PgSnapshot()),
+            unchanged_at=None,
             incarnation=them.incarnation,
             last_error=None,
         )

@@ -79,10 +79,10 @@ def unchanged_position(
         return None
     # Not rolled back: a rollback would make the server forget prepared plans.
     site.commit()
-    return here if _noted(site, task, at) else None
+    return here if _noted(site, task, here, at) else None
 
 
-def _noted(site: Connection, task: Task, at: Marker) -> bool:
+def _noted(site: Connection, task: Task, here: str, at: Marker) -> bool:
     """Note that the group is up to date, if nothing at the site speaks against it.
 
     No key is to be read again because of changes at the site, and the queues are noted
@@ -93,6 +93,7 @@ def _noted(site: Connection, task: Task, at: Marker) -> bool:
     keys = tuple(m.key for m in task.members if m.updatable)
     views = tuple(m.log_view for m in task.members)
     given = {
+        "its_moment": here,
         "its_batch": at.batch_no,
         "its_order": at.order_no,
         **refresh_notes.took(task.steps.seconds),
@@ -106,7 +107,8 @@ def _noting(name: str, keys: tuple[str, ...], views: tuple[str, ...]) -> sa.Exec
     """Notes that a group is up to date, if nothing at the site speaks against it.
 
     Building it takes longer than running it. Its parameters are a marker, `its_batch`
-    and `its_order`, and those of `refresh_notes.nothing_new`.
+    and `its_order`, and those of `refresh_group.refreshed` and
+    `refresh_notes.nothing_new`.
 
     Parameters:
         keys: the updatable snapshots.

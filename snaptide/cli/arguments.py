@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,6 +39,21 @@ def named_value(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+def duration(option: str, given: str) -> timedelta:
+    """Read a duration like 2h.
+
+    Raises:
+        BadArgument: it is none; the message names the option.
+    """
+    # Imported late: few commands take one.
+    from deferred import interval
+
+    found = interval.duration_of(given)
+    if found is None:
+        raise BadArgument(f"{option} takes a duration like 2h, not {given!r}.")
+    return found
 
 
 def _note_json(ctx: typer.Context, value: bool) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -10,13 +9,12 @@ from typer.core import TyperGroup
 
 import snapshots
 from snaptide.cli import check_page, written
-from snaptide.cli.arguments import Html, SiteArgument
+from snaptide.cli.arguments import Html, SiteArgument, duration
 from snaptide.cli.check_shown import end_with, shown_check
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
 from snaptide.cli.verbs import Verbs
-from snaptide.errors import BadArgument
 
 
 class _RunByDefault(TyperGroup):
@@ -115,7 +113,7 @@ def run(
             names or (),
             where=where,
             columns=divided(columns),
-            since=None if since is None else _duration(since),
+            since=None if since is None else duration("--since", since),
             most=most,
             save=save,
             gently=gently,
@@ -132,12 +130,3 @@ def divided(columns: str | None) -> list[str]:
     from sites import names
 
     return [*map(names.plain, filter(None, names.divided(columns or "", ",")))]
-
-
-def _duration(given: str) -> timedelta:
-    from deferred import interval
-
-    duration = interval.duration_of(given)
-    if duration is None:
-        raise BadArgument(f"--since takes a duration like 2h, not {given!r}.")
-    return duration

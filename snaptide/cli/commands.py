@@ -83,6 +83,9 @@ class Commands(LoadedLater):
         ),
         "export": Part("Print a site as a file that plan and apply read.", ["export"]),
         "refresh": Part("Refresh a group to one moment of its master.", ["refresh"]),
+        "wait": Part(
+            "Wait until a site shows what a push has brought to its master.", ["wait"]
+        ),
         "check": Part(
             "Compare snapshots with their masters, and explain every difference.",
             ["check", "check_saved"],

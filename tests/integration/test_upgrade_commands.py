@@ -56,6 +56,7 @@ BY_NAME = {
     "CONSTRAINT": "t_pkey",
     "ACTION": "stop",
     "every": "1h",
+    "token": "hq@4f0bd6a5-3c5e-4d4d-8f0e-9a3f0f6c2a11@1:1:",
     "push|refresh|purge|check": "push",
 }
 

@@ -65,3 +65,23 @@ def test_after_a_position_that_was_moved_come_all_ids_of_this_cluster(
 )
 def test_position_is_moved_with_all_ids_in_it(before: str, by: int, then: str) -> None:
     assert position.moved(before, by) == then
+
+
+@pytest.mark.parametrize(
+    ("now", "earlier", "expected"),
+    [
+        ("10:20:", "10:20:", True),
+        ("10:21:", "10:20:", True),
+        ("10:19:", "10:20:", False),
+        # Open at both: nobody waits for it.
+        ("12:30:12", "12:20:12,15", True),
+        # Open now, but committed then.
+        ("12:30:12", "15:20:15", False),
+        # Begun since.
+        ("25:30:25", "20:20:", True),
+    ],
+)
+def test_a_position_has_seen_all_that_another_one_has(
+    now: str, earlier: str, expected: bool
+) -> None:
+    assert position.has_seen(now, earlier) is expected
