@@ -105,6 +105,7 @@ if TYPE_CHECKING:
         Schedule as Schedule,
         enable_schedule as enable_schedule,
         list_schedules as list_schedules,
+        next_runs as next_runs,
         schedule as schedule,
         unschedule as unschedule,
     )

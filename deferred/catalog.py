@@ -318,7 +318,7 @@ schedule = Table(
     metadata,
     Column("kind", Text, primary_key=True),
     Column("subject", Text, primary_key=True),
-    # Seconds ("10s"), or five fields of cron, in UTC.
+    # Seconds ("10s"), five fields of cron in UTC, or a calendar ("day 31 at 03:00").
     Column("interval", Text, nullable=False),
     Column("options", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("disabled", Boolean, nullable=False, server_default=text("false")),

@@ -1,11 +1,13 @@
-"""Intervals of schedules: every so many seconds, or five fields of cron."""
+"""Intervals of schedules: so many seconds, five fields of cron, or a calendar."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from deferred.calendar import Calendar
 from sites.errors import SnaptideError
 from snaptide_imports import lazily
 
@@ -24,20 +26,24 @@ LONGEST = 36525 * 86400
 
 
 class BadInterval(SnaptideError):
-    """This is neither a duration nor a cron expression."""
+    """This is neither a duration, nor a cron expression, nor a calendar."""
 
     code = "SNP-340"  # Oracle: ORA-23319
-    hint = 'Write "10s", "5m", "2h", "1d", or five fields of cron in UTC: "0 6 * * *".'
+    hint = (
+        'Write "10s", "5m", "2h", "1d", five fields of cron in UTC: "0 6 * * *", or a '
+        'calendar: "at 03:00", "month feb day 29 at 03:00", "weekday sun at 03:00 '
+        'Europe/Berlin".'
+    )
 
 
 def seconds_of(every: str) -> float | None:
-    """A duration like `10s` in seconds; None for cron."""
+    """A duration like `10s` in seconds; None for cron and calendars."""
     found = _SECONDS.fullmatch(every.strip())
     return float(found[1]) * _UNITS[found[2]] if found else None
 
 
 def duration_of(every: str) -> timedelta | None:
-    """A duration like `10s`, a century at most; None for cron."""
+    """A duration like `10s`, a century at most; None for cron and calendars."""
     seconds = seconds_of(every)
     return None if seconds is None else timedelta(seconds=min(seconds, LONGEST))
 
@@ -48,6 +54,8 @@ def next_time(every: str, due: datetime, now: datetime) -> datetime:
     Missed runs are not made up for; the rhythm is kept.
     """
     seconds = seconds_of(every)
+    if calendar := Calendar.parse(every):
+        return calendar.next_after(now)
     if seconds is None:
         following: datetime = croniter.croniter(every, now.astimezone(UTC)).get_next(
             datetime
@@ -58,8 +66,29 @@ def next_time(every: str, due: datetime, now: datetime) -> datetime:
     return due + (missed + 1) * period
 
 
+def next_times(every: str, due: datetime, count: int) -> list[datetime]:
+    """The next times, the first of which is known; only that one if it has no others.
+
+    Parameters:
+        every: also what is no interval: a row of a schedule may be written by hand.
+    """
+    found = [due]
+    with suppress(BadInterval):
+        check_interval(every)
+        while len(found) < count:
+            found.append(next_time(every, found[-1], found[-1]))
+    return found
+
+
+def is_calendar(every: str) -> bool:
+    """Whether an interval is a calendar."""
+    with suppress(ValueError):
+        return Calendar.parse(every) is not None
+    return False
+
+
 def check_interval(every: str) -> None:
-    """Refuse a text that is neither a duration nor cron, or that is never due.
+    """Refuse a text that is no duration, cron or calendar, or that is never due.
 
     Raises:
         BadInterval.
@@ -71,10 +100,15 @@ def check_interval(every: str) -> None:
         if seconds > LONGEST:
             raise BadInterval(f"{every!r} is longer than a century.", every=every)
         return
+    try:
+        if Calendar.parse(every):
+            return
+    except ValueError as error:
+        raise BadInterval(f"{every!r}: {error}.", every=every) from None
     # croniter also takes six fields and words like @daily; the catalog does not.
     if len(every.split()) != 5 or not croniter.croniter.is_valid(every):
         raise BadInterval(
-            f"{every!r} is neither a duration nor a cron expression.", every=every
+            f"{every!r} is neither a duration, nor cron, nor a calendar.", every=every
         )
     try:
         croniter.croniter(every).get_next()

@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
 from deferred.catalog import beat, schedule
+from deferred.interval import is_calendar
 from deferred.schedules import EVERYTHING
 from sites import Site
 from sites.catalog import activity
@@ -26,6 +27,10 @@ from sites.sessions.activity import running
 #: How long a run may be due, or beat not look, before it counts as late. Beat leaves a
 #: failing site alone for up to 15 s, and a worker may have to finish other work.
 GRACE = timedelta(seconds=60)
+
+#: When a run that failed is due again, if it has a calendar: its next day may be a year
+#: away.
+AGAIN = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +112,18 @@ def overdue(connection: Connection) -> list[Overdue]:
 
 def _note(site: Site, kind: str, subject: str, error: str | None) -> None:
     at = schedule.c
+    mine = sa.and_(at.kind == kind, at.subject == subject)
     news = sa.or_(at.last_error.is_distinct_from(error), at.asked_at.is_not(None))
     with site.transaction() as connection:
         connection.execute(
             sa.update(schedule)
-            .where(at.kind == kind, at.subject == subject, news)
+            .where(mine, news)
             .values(last_error=error, asked_at=None)
         )
+        every = connection.scalar(select(at.interval).where(mine)) if error else None
+        if every is not None and is_calendar(every):
+            soon = func.least(at.next_at, func.now() + AGAIN)
+            connection.execute(sa.update(schedule).where(mine).values(next_at=soon))
 
 
 def _reason(error: Exception) -> str:

@@ -17,7 +17,13 @@ from sqlalchemy.dialects.postgresql import insert
 from deferred.catalog import destination
 from deferred.catalog import schedule as catalog
 from deferred.errors import BadOption
-from deferred.interval import BadInterval, check_interval, next_time, seconds_of
+from deferred.interval import (
+    BadInterval,
+    check_interval,
+    next_time,
+    next_times,
+    seconds_of,
+)
 from deferred.options import OF_WORK
 from sites import Site
 from sites.catalog import SCHEMA
@@ -67,7 +73,7 @@ class Schedule:
     kind: str
     #: a destination, a refresh group, or * for all
     subject: str
-    #: "10s", "5m", or five fields of cron in UTC
+    #: "10s", "5m", five fields of cron in UTC, or a calendar: "day 31 at 03:00"
     interval: str
     options: Mapping[str, Any]
     disabled: bool
@@ -84,12 +90,13 @@ def schedule(
     """Create a schedule, or replace the one of the same kind and subject.
 
     Writes the table `schedule` of the site. The first run of an interval in
-    seconds is due at once, that of a cron expression at its next time.
+    seconds is due at once, that of cron or a calendar at its next time.
 
     Parameters:
         kind: push, refresh, purge or check.
         subject: a destination, a refresh group, or `*`.
-        every: `10s`, `5m`, `2h`, `1d`, or five fields of cron in UTC.
+        every: `10s`, `5m`, `2h`, `1d`, five fields of cron in UTC, or a calendar
+            (docs/howto/schedule.md): `month feb day 29 at 03:00 Europe/Berlin`.
         **options: those of the verb, as `transaction_count=1000`.
 
     Raises:
@@ -159,6 +166,21 @@ def find_schedule(site: Site, kind: str, subject: str = EVERYTHING) -> Schedule:
         return _get(connection, kind, subject)
 
 
+def next_runs(
+    site: Site, kind: str, subject: str = EVERYTHING, *, count: int = 5
+) -> list[datetime]:
+    """When a schedule runs next, if it is not paused.
+
+    Parameters:
+        count: so many times.
+
+    Raises:
+        NoSuchSchedule: there is none.
+    """
+    found = find_schedule(site, kind, subject)
+    return next_times(found.interval, found.next_at, count)
+
+
 def list_schedules(site: Site) -> list[Schedule]:
     """All schedules of a site."""
     with identity.initialised(site) as connection:
@@ -198,7 +220,7 @@ def check(
     Raises:
         BadSchedule: the kind is unknown, or does not take the subject.
         BadOption: this kind has no such option, or its value is not allowed.
-        BadInterval: it is neither a duration nor cron.
+        BadInterval: it is neither a duration, nor cron, nor a calendar.
     """
     if kind not in OF_WORK:
         raise BadSchedule(f"{kind!r} is not one of {', '.join(OF_WORK)}.", kind=kind)
@@ -244,7 +266,7 @@ def _take(connection: Connection, row: sa.Row[Any], now: datetime) -> Schedule |
     connection.execute(
         sa.update(catalog).where(_is(found.kind, found.subject)).values(values)
     )
-    # A cron schedule waits for its time, though.
+    # By cron or a calendar, it waits for its time, though.
     waits = ran_ahead and seconds_of(found.interval) is None
     return found if wrong is None and not waits else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from sites import Directory, Site, configured
 from sites.configured import Configuration
 from sites.errors import SiteUnreachable
 from snaptide import beat
+from tests.fix_commands import Snaptide
 from tests.linked_table import run, scalar
 
 
@@ -225,3 +226,55 @@ def test_a_look_that_fails_for_whatever_reason_says_so(
     with caplog.at_level(logging.WARNING):
         look.look()
     assert "Schedules of jfk: SNP-499 ZeroDivisionError: integer" in caplog.text
+
+
+def test_a_schedule_by_a_calendar_waits_for_its_day(jfk: Site) -> None:
+    made = schedules.schedule(jfk, "purge", every="day 31 at 03:00")
+    first, second, *_ = schedules.next_runs(jfk, "purge")
+    assert made.next_at == first < second
+    assert (first.hour, (first + timedelta(days=1)).day) == (3, 1)
+    with jfk.transaction() as connection:
+        assert schedules.claim(connection) == []
+    again = schedules.schedule(jfk, "purge", every="at 04:00")
+    assert again.next_at - scalar(jfk, "SELECT now()") <= timedelta(days=1)
+
+
+def test_a_run_by_a_calendar_is_due_at_its_next_day_afterwards(jfk: Site) -> None:
+    schedules.schedule(jfk, "purge", every="month feb day 30 at 03:00")
+    run(jfk, "UPDATE snaptide.schedule SET next_at = now()")
+    with jfk.transaction() as connection:
+        assert len(schedules.claim(connection)) == 1
+    with runs.outcome(jfk, "purge", "*"):
+        pass
+    [due] = schedules.list_schedules(jfk)
+    assert (due.next_at.month, (due.next_at + timedelta(days=1)).month) == (2, 3)
+
+
+def test_a_run_by_a_calendar_that_failed_is_due_again_soon(jfk: Site) -> None:
+    """Else nothing would be purged for a year, because the site was away that night."""
+    schedules.schedule(jfk, "purge", every="month feb day 30 at 03:00")
+    schedules.schedule(jfk, "push", "hq", every="0 3 30 1 *")
+    run(jfk, "UPDATE snaptide.schedule SET next_at = next_at + interval '1 year'")
+    for kind, subject in (("purge", "*"), ("push", "hq")):
+        with pytest.raises(SiteUnreachable), runs.outcome(jfk, kind, subject):
+            raise SiteUnreachable
+    purge, push = schedules.list_schedules(jfk)
+    now = scalar(jfk, "SELECT now()")
+    assert purge.next_at - now <= runs.AGAIN < push.next_at - now
+
+
+def test_the_calendar_of_a_command(jfk: Site, snaptide: Snaptide) -> None:
+    purge = ("schedule", "set", "jfk", "purge")
+    [made] = snaptide.report(*purge, "--month", "feb", "--day", "29", "--at", "03:00")
+    assert made["interval"] == "month feb day 29 at 03:00"
+    said = snaptide.said(*purge, "--day", "31", "--weekday", "fri", "--at", "03:00")
+    assert "The weekday does not count" in said
+    assert said.count(":00:00") == 6
+    assert len(snaptide.report("schedule", "next", "jfk", "purge")) == 5
+    for wrong, why in (
+        (["--day", "31"], "Say when: --at HH:MM"),
+        ([], "Say when: --every, or --at"),
+        (["--every", "1d", "--at", "03:00"], "not both"),
+        (["--at", "03:00", "--weekday", "7"], "'7' is no weekday"),
+    ):
+        assert why in snaptide.said(*purge, *wrong, code=2)

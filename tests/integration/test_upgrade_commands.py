@@ -55,7 +55,6 @@ BY_NAME = {
     "OLD=SQL": "t=n",
     "CONSTRAINT": "t_pkey",
     "ACTION": "stop",
-    "every": "1h",
     "token": "hq@4f0bd6a5-3c5e-4d4d-8f0e-9a3f0f6c2a11@1:1:",
     "push|refresh|purge|check": "push",
 }
@@ -68,6 +67,7 @@ GIVEN = {
     "snapshot alter-all": ["--add-column", "more"],
     "snapshot remove-kept": ["--all", "--yes"],
     "group execute-ddl": ["SELECT 1"],
+    "schedule set": ["--every", "1h"],
     "errors retry": ["1"],
     "errors delete": ["1", "--yes"],
     "check delete": ["1", "--yes"],

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import func, select
 
 from deferred import runs, schedules
-from deferred.interval import BadInterval, check_interval, next_time
+from deferred.interval import next_times
 from deferred.runs import Overdue
 from deferred.schedules import EVERYTHING, Schedule
 from sites import Site
@@ -43,14 +43,7 @@ class Line:
     @property
     def next(self) -> Sequence[datetime]:
         """The times of the next runs."""
-        found = [self.schedule.next_at]
-        try:
-            check_interval(self.schedule.interval)
-        except BadInterval:  # written by hand
-            return found
-        while len(found) < NEXT:
-            found.append(next_time(self.schedule.interval, found[-1], found[-1]))
-        return found
+        return next_times(self.schedule.interval, self.schedule.next_at, NEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
