@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         NoMasterAnyMore as NoMasterAnyMore,
         NoSuchDestination as NoSuchDestination,
         NoSuchError as NoSuchError,
-        NotAToken as NotAToken,
         NothingKnown as NothingKnown,
         OtherSchemaVersion as OtherSchemaVersion,
         PastRetention as PastRetention,
@@ -88,6 +87,7 @@ if TYPE_CHECKING:
     from deferred.pushing.everywhere import Pushes as Pushes, push_all as push_all
     from deferred.pushing.push import push as push
     from deferred.pushing.report import PushReport as PushReport
+    from deferred.pushing.token import NotAToken as NotAToken
     from deferred.queues.backlog import (
         Backlog as Backlog,
         list_destinations as list_destinations,

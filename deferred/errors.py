@@ -26,16 +26,6 @@ class DestinationDisabled(SnaptideError):
     hint = "Enable it with: snaptide push SITE DESTINATION --enable"
 
 
-class NotAToken(SnaptideError):
-    """This is no token of a push."""
-
-    code = "SNP-456"
-    hint = (
-        "Take the token that a push reports: PushReport.token in Python, or token in "
-        "snaptide push SITE --json. A push that found another push running has none."
-    )
-
-
 class ChangesNotQueued(SnaptideError):
     """Users' changes of a snapshot are not queued: a trigger is missing or off."""
 

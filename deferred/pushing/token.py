@@ -7,10 +7,20 @@ import uuid
 from dataclasses import dataclass
 from typing import Self
 
-from deferred.errors import NotAToken
+from sites.errors import SnaptideError
 
 #: A position (`sites.capture.position`).
 _POSITION = re.compile(r"\d+:\d+:(\d+(,\d+)*)?", re.ASCII)
+
+
+class NotAToken(SnaptideError):
+    """This is no token of a push."""
+
+    code = "SNP-456"
+    hint = (
+        "Take the token that a push reports: PushReport.token in Python, or token in "
+        "snaptide push SITE --json. A push that found another push running has none."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

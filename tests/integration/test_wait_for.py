@@ -9,9 +9,8 @@ import pytest
 
 import deferred
 import snapshots
-from deferred.errors import NotAToken
 from deferred.pushing.push import push_small
-from deferred.pushing.token import Token
+from deferred.pushing.token import NotAToken, Token
 from sites import Directory, Site
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.errors import NotShownInTime
