@@ -29,7 +29,7 @@ from sites.errors import SiteUnreachable, SnaptideError, in_one_line
 from sites.sessions.site import autocommit
 from snaptide.application import PUSH, enqueue
 from snaptide.asking import as_told
-from snaptide.backoff_logger import BackoffLogger
+from snaptide.backoff_logger import BackoffLogger, spread
 from snaptide.request_limiter import RequestLimiter
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,8 @@ LOOKING = 4
 #: Seconds that a push may wait for its turn, and that it may take, between two commits.
 PATIENCE = 1.0
 
-#: Seconds after which a task repeats a push that failed, as Celery's first retry does.
+#: Seconds after which, at the latest, a task repeats a push that failed, as Celery's
+#: first retry does.
 RETRY = 1.0
 
 T = TypeVar("T")
@@ -159,7 +160,7 @@ class SmallPushes:
         log.info("A task repeats push %s %s: %s", site.name, name, in_one_line(error))
         if isinstance(error, SiteUnreachable) and error.facts.get("site") == name:
             self._away[name].failed(error)
-        self._ask(site, name, found, again_after=RETRY)
+        self._ask(site, name, found, again_after=spread(RETRY))
 
     def _ask(self, site: Site, name: str, found: Waiting, **how: float) -> None:
         """Ask for a task; as long as none of them is done, only for a few."""

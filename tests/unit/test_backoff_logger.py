@@ -7,7 +7,12 @@ import logging
 import pytest
 
 from sites.errors import UnknownSite
-from snaptide.backoff_logger import SAY_AT_MOST, SAY_EVERY, BackoffLogger
+from snaptide.backoff_logger import (
+    LONGEST,
+    SAY_AT_MOST,
+    SAY_EVERY,
+    BackoffLogger,
+)
 
 log = logging.getLogger("test")
 
@@ -21,13 +26,29 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_it_waits_longer_up_to_a_limit(clock: list[float]) -> None:
     backoff = BackoffLogger(log, "it", first=1, longest=5)
-    waits = [backoff.failed(OSError("no")) for _ in range(4)]
-    assert waits == [1, 2, 4, 5]
+    for longest in (1, 2, 4, 5, 5):
+        wait = backoff.failed(OSError("no"))
+        assert longest / 2 <= wait <= longest
     assert backoff.resting
-    clock[0] += 5
+    clock[0] += wait
     assert not backoff.resting
     backoff.over()
-    assert backoff.failed(OSError("no")) == 1
+    assert backoff.failed(OSError("no")) <= 1
+
+
+def test_a_thousand_that_fail_together_do_not_come_back_together(
+    clock: list[float],
+) -> None:
+    """A server was away for an hour, and comes back; each site tries by itself."""
+    sites = [BackoffLogger(log, "it") for _ in range(1000)]
+    for _ in range(100):
+        waits = [one.failed(OSError("no")) for one in sites]
+    for second in range(int(LONGEST)):
+        tries = [wait for wait in waits if second <= wait < second + 1]
+        # The half of the pause that is random has 7.5 seconds: 133 in each.
+        assert len(tries) < 250
+    clock[0] += LONGEST
+    assert not any(one.resting for one in sites)
 
 
 def test_it_is_said_once_and_when_it_is_over(
