@@ -10,7 +10,7 @@ from alembic import op
 from sites.transfer.types import PgSnapshot
 
 revision = "0079"
-down_revision = "0074"
+down_revision = "0075"
 
 _LEVELS = Path(__file__).parent.parent / "sql" / "levels.sql"
 
