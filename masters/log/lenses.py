@@ -72,8 +72,10 @@ class Lens:
         gone = all(one.number not in there for one in self.gone)
         if not (gone and there.keys() >= {*self.columns.values()}):
             return False
-        # By a foreign key, it would change rows that a site does not know of.
-        return not any(there[self.columns[name]].followed for name in self.sets)
+        # Keys that were made since it was declared: sites send values of keys alone.
+        keys = {name for one in table.uniques for name in one.columns}
+        keys |= {name for one in table.foreign_keys for name in one.columns}
+        return not any(there[self.columns[name]].name in keys for name in self.sets)
 
     def present(self, table: Table) -> dict[str, str]:
         """By the names in its expressions, what columns that are there are called now.
@@ -93,10 +95,8 @@ def evaluated(
     Parameters:
         values: what the names of columns stand for.
     """
-    named = (value.label(name) for name, value in values.items())
-    # They may be columns of the rows around it.
-    row = select(*named).correlate_except(None)
-    source = row.lateral("snaptide_row")
+    columns = (sa.column(name, value.type) for name, value in values.items())
+    source = sa.values(*columns, name="snaptide_row").data([tuple(values.values())])
     result: ColumnElement[Any] = sa.literal_column(f"({expression})")
     value = select(result).select_from(source)
     return value.scalar_subquery()
