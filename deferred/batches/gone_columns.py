@@ -165,17 +165,22 @@ def keep(target: Connection) -> None:
     target.execute(sa.text(_KEEP))
 
 
-def reason(target: Connection, staged: Sequence[Staged]) -> GivesGoneColumn | None:
+def reason(
+    target: Connection, staged: Sequence[Staged], not_lifted: str = ""
+) -> GivesGoneColumn | None:
     """Why the staged transaction cannot be applied; None if it gives them no value.
 
     Parameters:
         staged: the work tables with its changes.
+        not_lifted: why a lens does not give the values to other columns.
     """
     row = target.execute(_FIRST).one_or_none()
     if row is None:
         return None
     table = work.table_of(target, staged, row.call_no)
     told = gives(table, row.name, row.call_no, _shown(row.new))
+    if not_lifted:
+        told += f" Its lens cannot lift that: {not_lifted}."
     return GivesGoneColumn(f"{told} {_TODO}")
 
 

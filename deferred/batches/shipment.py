@@ -10,10 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, select
 
-from deferred.batches import gone_columns, work
+from deferred.batches import gone_columns, lifting, work
 from deferred.batches.batch import PART, Batch, placed
 from deferred.batches.gone_columns import Gone
 from deferred.batches.ledger import Listing
+from deferred.batches.lifting import Lift
 from deferred.batches.marker import Marker
 from deferred.batches.relay import NO_GROUP, Relay, Terms
 from deferred.catalog import delivery
@@ -44,7 +45,12 @@ class Shipment:
     narrower: Mapping[sa.TableClause, Mapping[str, str]] = field(default_factory=dict)
     #: by work table, the columns of its queue that the destination has dropped
     gone: Mapping[sa.TableClause, Gone] = field(default_factory=dict)
-    #: the order numbers of transactions that give such a column a value
+    #: by work table, how changes of columns that are gone come to those in their place;
+    #: these are not among `gone`
+    lifts: Mapping[sa.TableClause, Lift] = field(default_factory=dict)
+    #: why changes of a transaction are not lifted
+    not_lifted: str = ""
+    #: the order numbers of transactions that give a column of `gone` a value
     giving: frozenset[int] = frozenset()
     #: its transactions, as the ledger has them
     listed: Listing = field(default_factory=Listing)
@@ -142,6 +148,8 @@ def prepare_shipment(
     batch: Batch,
     queues: Sequence[Queue],
     seen: sa.Row[Any] | None = None,
+    *,
+    not_lifted: str = "",
 ) -> Shipment:
     """Prepare work tables for a batch. Creates them; commits nothing.
 
@@ -149,6 +157,7 @@ def prepare_shipment(
         queues: those with calls in the batch.
         seen: what the destination has answered to `ask` in this transaction, if it was
             asked.
+        not_lifted: why changes of columns that are gone are not to be lifted.
 
     Raises:
         UnknownTable, UnknownColumn: a master table is gone, or a column of one that was
@@ -158,14 +167,22 @@ def prepare_shipment(
     """
     seen = seen or ask(target, queues)
     states = work.states_in(seen.states)
-    named, staged = [], []
+    named, staged, lifts = [], [], dict[sa.TableClause, Lift]()
     for one in queues:
-        queue, work_table = _staged(target, one, states[one.id])
+        queue, work_table, lift = _staged(
+            target, one, states[one.id], lifts=not not_lifted
+        )
         named.append(queue)
         staged.append(work_table)
+        if lift is not None:
+            lifts[work_table.source] = lift
     both = list(zip(named, staged, strict=True))
-    found = {one.source: gone_columns.found(origin, q, one.columns) for q, one in both}
-    gone = {source: its for source, its in found.items() if its is not None}
+    gone = dict[sa.TableClause, Gone]()
+    for queue, work_table in both:
+        lift = lifts.get(work_table.source)
+        sent = work_table.columns if lift is None else lift.landed.columns
+        if left := gone_columns.found(origin, queue, sent):
+            gone[work_table.source] = left
     giving = (one.giving(origin, batch) for one in gone.values())
     return Shipment(
         origin=origin,
@@ -176,36 +193,56 @@ def prepare_shipment(
         comparisons=[
             ruled_columns.known(target, one, seen.version).comparison for one in staged
         ],
-        narrower={one.source: its for q, one in both if (its := _narrower(q, one))},
+        narrower={
+            one.source: its
+            for q, one in both
+            if (its := _narrower(q, one, lifts.get(one.source)))
+        },
         gone=gone,
+        lifts=lifts,
+        not_lifted=not_lifted,
         giving=frozenset[int]().union(*giving),
     )
 
 
 def _staged(
-    target: Connection, queue: Queue, state: work.State
-) -> tuple[Queue, Staged]:
-    """A queue by the names that its columns have now, and its work table."""
+    target: Connection, queue: Queue, state: work.State, *, lifts: bool
+) -> tuple[Queue, Staged, Lift | None]:
+    """A queue by the names that its columns have now, its work table and its lift."""
     table = describe(target, queue.target)
     named, carried = target_columns.present(queue, table)
     target_columns.refuse_unknown(table, carried)
+    lift = lifting.found(target, named, table, carried) if lifts else None
+    if lift is not None:
+        return named, lift.lifted, lift
     identity = named.identity_columns
-    return named, work.stage(
+    made = work.stage(
         target, queue.id, table, carried, identity, emptied=False, state=state
     )
+    return named, made, None
 
 
-def _narrower(queue: Queue, staged: Staged) -> dict[str, str]:
+def _narrower(queue: Queue, staged: Staged, lift: Lift | None) -> dict[str, str]:
     types = dict(zip(queue.columns, queue.types, strict=True))
-    columns = staged.columns
+    columns = staged.columns if lift is None else lift.carried
     return target_columns.narrower(columns, [types[n] for n in columns], staged.table)
 
 
 def prepare_again(
-    shipment: Shipment, origin: Connection, target: Connection
+    shipment: Shipment,
+    origin: Connection,
+    target: Connection,
+    *,
+    not_lifted: str = "",
 ) -> Shipment:
-    """Prepare work tables for the same batch, on these connections."""
-    again = prepare_shipment(origin, target, shipment.batch, shipment.queues)
+    """Prepare work tables for the same batch, on these connections.
+
+    Parameters:
+        not_lifted: as for `prepare_shipment`.
+    """
+    again = prepare_shipment(
+        origin, target, shipment.batch, shipment.queues, not_lifted=not_lifted
+    )
     return replace(
         again,
         listed=shipment.listed,

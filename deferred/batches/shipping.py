@@ -79,17 +79,21 @@ def _send(
     """
     gone = 0
     for staged, query in queries:
+        lift = shipment.lifts.get(staged.source)
+        into = staged if lift is None else lift.landed
         tell = partial(_report_rows, on_progress, gone) if on_progress else None
         if bulk is None:
             gone += transport.send(
                 shipment.origin,
                 query,
                 shipment.target,
-                staged.source,
-                work.columns_of(staged),
+                into.source,
+                work.columns_of(into),
             )
-            continue
-        gone += _fill(shipment, staged, query, bulk, tell)
+        else:
+            gone += _fill(shipment, into, query, bulk, tell)
+        if lift is not None:
+            lift.run(shipment.target, instead=bulk is None)
 
 
 def ship_what_fits(
@@ -115,16 +119,19 @@ def ship_what_fits(
     part = _Part(after=after, end=number, only=[number], in_steps=steps)
     with shipment.sending.piece():
         for staged, query in _queries(shipment, part, single=False, whole=True):
+            lift = shipment.lifts.get(staged.source)
             unfit.stage(
                 shipment.origin,
                 query,
                 shipment.target,
-                staged,
+                staged if lift is None else lift.landed,
                 codec,
                 shipment.narrower.get(staged.source, {}),
             )
+            if lift is not None:
+                lift.run(shipment.target, instead=False)
     shipment.origin.commit()  # nothing was written there
-    return unfit.reason(shipment.target, shipment.staged)
+    return unfit.reason(shipment.target, shipment.staged, shipment.not_lifted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +165,12 @@ def _queries(
         else:
             wanted = _all if only is None else _listed
         built = ("shipped", queue, comparison, part.together, wanted, each_has_one)
+        lift = shipment.lifts.get(staged.source)
+        sent = staged if lift is None else lift.landed
         if whole and (gone := shipment.gone.get(staged.source)):
-            yield staged, _query(staged, *built[1:], gone)
+            yield staged, _query(sent, *built[1:], gone)
             continue
-        yield staged, staged.keep(built, partial(_query, staged, *built[1:]))
+        yield staged, sent.keep(built, partial(_query, sent, *built[1:]))
 
 
 _SET_PART = planned_once(
@@ -217,7 +226,7 @@ def _query(
     """The query for a queue's net changes, of transactions or of their steps."""
     unit = _END if together else None
     changes = net_change.net_changes(queue, wanted(queue), unit, single=single)
-    if len(staged.columns) < len(queue.columns):
+    if staged.columns != queue.columns:
         changes = gone_columns.without(changes, queue, staged, gone)
     text = transport.literal_text(_without_unsent(changes, staged, comparison))
     # Another queue may have had this table's name before.

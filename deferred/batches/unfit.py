@@ -138,14 +138,15 @@ def _sorting(
 
 
 def reason(
-    target: Connection, staged: Sequence[Staged]
+    target: Connection, staged: Sequence[Staged], not_lifted: str = ""
 ) -> ValueDoesNotFit | GivesGoneColumn | None:
     """Why the staged transaction cannot be applied; None if all of it fits.
 
     Parameters:
         staged: the work tables with its changes.
+        not_lifted: why a lens does not give values of columns that are gone to others.
     """
-    if gone := gone_columns.reason(target, staged):
+    if gone := gone_columns.reason(target, staged, not_lifted):
         return gone
     old = select(func.bool_or(_MISFIT.c.side == "old_values")).scalar_subquery()
     row = target.execute(

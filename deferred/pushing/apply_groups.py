@@ -176,11 +176,15 @@ def _ship(
     faults.point("push.after_ship")
 
 
-def _prepared_again(shipment: Shipment, sender: Sender) -> Shipment:
+def _prepared_again(
+    shipment: Shipment, sender: Sender, *, not_lifted: str = ""
+) -> Shipment:
     """Prepare the shipment again: a rollback may have undone its work tables."""
     shipment.target.rollback()
     shipment.origin.rollback()
-    again = prepare_again(shipment, shipment.origin, shipment.target)
+    again = prepare_again(
+        shipment, shipment.origin, shipment.target, not_lifted=not_lifted
+    )
     ledger.note(shipment.target, sender.id, shipment.batch, shipment.listed)
     shipment.target.commit()
     shipment.origin.commit()
@@ -196,13 +200,38 @@ def _each_as_far_as_it_fits(
 ) -> bool:
     """Deliver transactions, some with values that do not fit at the destination."""
     for one in some:
-        unfit = _ship_what_fits(shipment, one, after)
+        shipped, unfit = _shipped_as_far_as_it_fits(shipment, sender, one, after)
         shipment.target.commit()
         faults.point("push.after_ship")
-        if not _deliver_each(shipment, sender, [one], run, unfit):
+        if not _deliver_each(shipped, sender, [one], run, unfit):
             return False
         after = one.order_no
     return True
+
+
+def _shipped_as_far_as_it_fits(
+    shipment: Shipment, sender: Sender, one: QueuedTransaction, after: int
+) -> tuple[Shipment, ValueDoesNotFit | GivesGoneColumn | None]:
+    """Ship a transaction, without lenses if it does not fit through them.
+
+    It is parked with the values that the site gave it then, and not with others.
+
+    Returns:
+        The shipment whose work tables have it, and why it cannot be applied, if so.
+    """
+    if not shipment.lifts:
+        return shipment, _ship_what_fits(shipment, one, after)
+    try:
+        unfit = _ship_what_fits(shipment, one, after)
+        if unfit is None:
+            return shipment, None
+        why = unfit.message.rstrip(".")
+    except DBAPIError as error:
+        if not sqlstate.caused_by_data(error):
+            raise
+        why = sqlstate.message(error)
+    shipment = _prepared_again(shipment, sender, not_lifted=why)
+    return shipment, _ship_what_fits(shipment, one, after)
 
 
 def _ship_what_fits(
