@@ -54,7 +54,7 @@ def written(
     `masters.apply.apply`.
 
     Parameters:
-        count: how many staged rows there are of each kind.
+        count: how many staged rows there are of each kind; worth it from `MANY` on.
         last: False leaves deferrable constraints unchecked: the transaction goes on.
         on_progress: called with the number of rows written. A unit of more than
             `sites.writing.counted.SLICE` rows is not written here then, so that the
@@ -105,7 +105,6 @@ def _fits(
     return (
         len(count) == 1
         and count.keys() <= {"U", "D"}
-        and sum(count.values()) >= MANY
         and not rules.ask_when_deleted
         and not uniqueness.touched(
             connection, staged, uniqueness.constraints(staged), unit

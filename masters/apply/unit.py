@@ -141,8 +141,8 @@ def apply(
         _rules(connection, one, known_as.version, resolving=resolving)
         for one, _ in touched
     ]
-    whole = len(touched) == 1 and not row_by_row
-    if whole and _alone(*touched[0], known_as):
+    many = sum(sum(count.values()) for count in counts) >= at_once.MANY
+    if many and len(touched) == 1 and not row_by_row and _alone(*touched[0], known_as):
         (staged, count), (its_rules,) = touched[0], known
         if at_once.written(
             connection,
