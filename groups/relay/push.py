@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Row, select
+from sqlalchemy import Connection, Insert, Row, func, select
 
 from deferred.batches import provenance
 from deferred.batches.batch import Batch, QueuedTransaction
 from deferred.batches.relay import Before, Relay, Terms
 from deferred.batches.sender import Sender
+from deferred.catalog import queue as queue_catalog
+from deferred.catalog import route
 from deferred.queues.queue import Queue
 from groups.group import find_by_id
 from groups.relay import (
@@ -19,18 +21,35 @@ from groups.relay import (
     duplicate_watch,
     duplicates,
     former_senders,
-    forwarding,
     holds,
     schema_version,
     settled,
 )
 from masters import group_schema
 from sites import QualifiedName
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import as_json, planned_once
 from sites.sessions.site import autocommit
 
 #: What an origin is asked before it ships a batch.
 _BEFORE = planned_once(select(duplicate_watch.WATCHES, group_schema.VERSIONS))
+
+_there = queue_catalog.c
+
+#: The tables whose changes a master sends on, and the source masters. The queue of a
+#: table there records applied changes, as it records the writes of users; for the
+#: master at which a transaction began, the routes of the table say where it goes next.
+_SENT_ON = as_json(
+    select(
+        _there.base_schema,
+        _there.base_table,
+        _there.group_id,
+        func.array_agg(route.c.source).label("sources"),
+    )
+    .join(route, route.c.queue_id == _there.id)
+    .where(_there.group_id.is_not(None))
+    .group_by(_there.id),
+    "sent_on",
+)
 
 
 class PushRelay(Relay):
@@ -40,7 +59,7 @@ class PushRelay(Relay):
         group_schema.VERSIONS,
         schema_version.RENAMED,
         former_senders.FORGOTTEN,
-        forwarding.SENT_ON,
+        _SENT_ON,
         holds.QUIET,
     )
 
@@ -81,8 +100,7 @@ class PushRelay(Relay):
         former_senders.refuse(target, seen.forgotten, groups, sender.name)
         sent_on = seen.sent_on or ()
         return Terms(
-            alone=forwarding.going_on(sent_on, queues, sender.name)
-            | holds.tables(seen.quiet),
+            alone=_going_on(sent_on, queues, sender.name) | holds.tables(seen.quiet),
             sends_on=bool(sent_on),
             may_hold_duplicates=bool(watch_version)
             and duplicate_watch.is_in(origin, target, batch, sender.name),
@@ -130,6 +148,33 @@ class PushRelay(Relay):
     ) -> None:
         wanted = holds.groups(target, tables)
         holds.begin(target, wanted, why, by=f"the push of {sender.name}")
+
+
+def _going_on(
+    there: Sequence[Mapping[str, Any]], queues: Sequence[Queue], sender: str
+) -> frozenset[QualifiedName]:
+    """The tables for which a destination sends on the changes that this site brings.
+
+    A transaction that touches one of them is applied in a transaction of its own, so
+    that the next destination gets it as it was made.
+
+    Parameters:
+        there: what the destination has in `_SENT_ON`.
+    """
+    return frozenset(
+        queue.target
+        for queue in queues
+        for row in there
+        if queue.target == QualifiedName(row["base_schema"], row["base_table"])
+        and not _brought(queue, row["group_id"], sender).isdisjoint(row["sources"])
+    )
+
+
+def _brought(queue: Queue, group: str, sender: str) -> set[str]:
+    """The masters whose changes come through a queue, as the destination names them."""
+    if str(queue.group_id) != group:
+        return {""}  # they begin there
+    return {source or sender for source in queue.sources}
 
 
 RELAY = PushRelay()
