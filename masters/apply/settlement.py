@@ -68,7 +68,6 @@ class Settlement:
     alone: Alone
     #: the unit has several transactions, see `_stands_alone`
     several: bool = False
-    resolved: int = 0
     #: call number -> why the row could not be settled
     unresolved: dict[int, str] = field(default_factory=dict)
     #: the transactions of those rows
@@ -77,7 +76,7 @@ class Settlement:
     deletes: deletes.Deletes | None = None
     #: new values are written under a unique constraint besides the key
     _touched: bool = False
-    _records: Records = field(init=False)
+    records: Records = field(init=False)
     _drawing: frozenset[Subject] = field(init=False)
     #: the site's values in columns for which a method computed others
     _wanted: dict[int, dict[str, object]] = field(default_factory=dict)
@@ -97,7 +96,7 @@ class Settlement:
     def __post_init__(self) -> None:
         if self.rules.ask_when_deleted:
             self.deletes = deletes.known(self.connection, self.staged)
-        self._records = Records(
+        self.records = Records(
             connection=self.connection,
             staged=self.staged,
             rules=self.rules,
@@ -136,7 +135,6 @@ class Settlement:
             and self._settle_values(constraints)
         ):
             pass
-        self.resolved = self._records.written
 
     def _disagreeing(self) -> Numbers | None:
         """Lock the rows; name the calls that may be in conflict, None if all may be."""
@@ -228,7 +226,6 @@ class Settlement:
         self._settle(rows, compared, by_key=True, again=False)
         # Changes that were dropped are not in the work table any more.
         self.alone.reached(self.connection, paths)
-        self.resolved = self._records.written
         return sum(self.count.values()) < before
 
     def _settle_values(self, constraints: Iterable[Unique]) -> bool:
@@ -276,7 +273,7 @@ class Settlement:
         """Decide a chunk of rows and restage it; return calls that got another key."""
         with collector.paused():
             settled = self._decided(rows, by_key=by_key)
-            self._records.write(compared, settled, again=again)
+            self.records.write(compared, settled, again=again)
         verdicts = [one.verdict for one in settled]
         sent = [no for one in verdicts if one.resend for no in one.call_nos]
         resend(self.connection, self.staged, self.unit, sent)

@@ -166,7 +166,7 @@ def apply(
             if settlement.deletes is not None and settlement.count.get("D"):
                 settlement.deletes.date(connection, unit.number, unit.transaction_of)
     return Outcome(
-        resolved=followers.written + sum(one.resolved for one in settlements),
+        resolved=followers.written + sum(one.records.written for one in settlements),
         takes_away=followers.take_away,
         unresolved=unresolved,
         refused=frozenset(no for one in settlements for no in one.refused),
