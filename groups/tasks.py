@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from celery import shared_task
 
+import masters
 import synchronous
 from deferred.tasks import RETRYING
 from groups.unfinished import finish
-from sites import configured
+from sites import Site, configured
 
 
 @shared_task(name="groups.tasks.recover", **RETRYING)
 def recover(site: str) -> None:
-    """Finish transactions left in doubt at a site, as their deciding sites say."""
+    """Finish transactions left in doubt at a site, as their deciding sites say.
+
+    Then look at the contracts that the site keeps as a master.
+    """
     home = configured.site(site)
     try:
         synchronous.recover(home)
     finally:
-        finish(home)
+        try:
+            finish(home)
+        finally:
+            keep_contracts(home)
+
+
+def keep_contracts(home: Site) -> None:
+    """Look at the contracts of a master; purge its logs if a site was released."""
+    if masters.look_at_contracts(home):
+        kept = configured.configured().deletes_kept
+        masters.purge_snapshot_logs(home, deletes_kept=kept)

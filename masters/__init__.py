@@ -5,11 +5,22 @@ from typing import TYPE_CHECKING
 from snaptide_imports import face
 
 if TYPE_CHECKING:
+    from masters.contracts.contract import (
+        Contract as Contract,
+        ContractChange as ContractChange,
+        ContractState as ContractState,
+        OnBreach as OnBreach,
+        contract_changes as contract_changes,
+        drop_contract as drop_contract,
+        list_contracts as list_contracts,
+    )
+    from masters.contracts.look import look_at_contracts as look_at_contracts
     from masters.errors import (
         BadRulebook as BadRulebook,
         CannotLease as CannotLease,
         CannotLogTable as CannotLogTable,
         CannotPartition as CannotPartition,
+        ContractWithoutTerms as ContractWithoutTerms,
         DdlRefused as DdlRefused,
         ImageNameTaken as ImageNameTaken,
         InvalidNetChange as InvalidNetChange,
@@ -31,9 +42,11 @@ if TYPE_CHECKING:
         SnapshotLogExists as SnapshotLogExists,
         SnapshotLogInUse as SnapshotLogInUse,
         TableAltered as TableAltered,
+        TermsContradict as TermsContradict,
         UnknownColumn as UnknownColumn,
         UnknownColumnGroup as UnknownColumnGroup,
         UnknownConstraint as UnknownConstraint,
+        UnknownContract as UnknownContract,
         UnknownImage as UnknownImage,
         UnknownLens as UnknownLens,
         UnknownMethod as UnknownMethod,

@@ -153,6 +153,21 @@ def heard(connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]) 
     )
 
 
+def release(
+    connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]
+) -> None:
+    """Keep nothing for these snapshots any more; they stay registered.
+
+    Their next refresh has the logs keep changes for them again. Writes
+    `registered_snapshot`.
+    """
+    connection.execute(
+        sa.update(registered_snapshot)
+        .where(_at.site_id == site_id, _at.snapshot.in_(snapshots))
+        .values(position=None)
+    )
+
+
 def seen_by_all(site_id: uuid.UUID, xid: ColumnElement[Any]) -> ColumnElement[bool]:
     """Whether the positions of all snapshots of a site have seen a transaction."""
     seen = func.pg_visible_in_snapshot(xid, _at.position)

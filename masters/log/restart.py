@@ -10,7 +10,12 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy import Connection, delete, func, select, update
 
-from masters.catalog import registered_snapshot, snapshot_log
+from masters.catalog import (
+    contract,
+    position_time,
+    registered_snapshot,
+    snapshot_log,
+)
 from masters.log import images
 from sites.capture import position
 from sites.catalog import SCHEMA
@@ -20,10 +25,12 @@ from sites.transfer.types import Xid8
 def restart_logs(connection: Connection) -> int:
     """Start the logs anew; return how many rows of other clusters were removed.
 
-    Images of the time before cannot be loaded any more, and are forgotten. Writes the
-    logs, snapshot_log, image and registered_snapshot.
+    Images of the time before cannot be loaded any more, and are forgotten, and so are
+    the times of its positions. Writes the logs, snapshot_log, image, position_time and
+    registered_snapshot.
     """
     images.forget_all(connection)
+    connection.execute(delete(position_time))
     removed = 0
     for name in connection.scalars(select(snapshot_log.c.log_table)).all():
         log = sa.table(name, sa.column("xid", Xid8()), schema=SCHEMA)
@@ -44,4 +51,5 @@ def restart_logs(connection: Connection) -> int:
 
 def forget_sites(connection: Connection) -> None:
     """Forget the snapshots of all sites: they are refreshed from the original."""
+    connection.execute(delete(contract))
     connection.execute(delete(registered_snapshot))

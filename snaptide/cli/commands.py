@@ -39,6 +39,10 @@ class Commands(LoadedLater):
             "Images: rows of a master in files, which fill snapshots without it.",
             ["image"],
         ),
+        "contract": Part(
+            "Contracts: how old what a site shows may be, and what it may cost.",
+            ["contract"],
+        ),
         "numbers": Part(
             "Numbers that sites lease from the sequences of their masters.",
             ["numbers"],

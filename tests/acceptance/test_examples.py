@@ -274,6 +274,7 @@ STORIES = {
     "docs/howto/handle-the-error-queue.md": Story(
         world="airport", before={"": park_three}
     ),
+    "docs/howto/keep-a-contract.md": Story(world="airport"),
     "docs/howto/load-from-an-image.md": Story(world="airport"),
     "docs/howto/many-sites.md": Story(world="airport"),
     "docs/howto/masters-that-are-away.md": Story(world="airport", before={"": be_late}),

@@ -35,6 +35,7 @@ ELSEWHERE = (
     "former.",
     "image_make.",
     "image_load.",
+    "contract.",
     "numbers.",
     "snapshot_alter.before_numbers",
     "apply.",

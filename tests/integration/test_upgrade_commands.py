@@ -61,6 +61,7 @@ BY_NAME = {
 
 #: What a command needs besides its required arguments.
 GIVEN = {
+    "contract set": ["--may-be-away", "1d"],
     "log create": ["t"],
     "snapshot create": ["t", "--master", "hq"],
     "snapshot alter": ["--all-rows"],

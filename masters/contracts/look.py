@@ -1,0 +1,155 @@
+"""One look at the contracts of a master: measures, notes what changed, and releases.
+
+Workers look once a minute. A look can be repeated at any time, and several may be
+under way: each waits for the one before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, func, select
+
+from masters.catalog import contract, contract_change
+from masters.contracts import even_time
+from masters.contracts.contract import ContractState, OnBreach
+from masters.contracts.measure import Measured, measure
+from masters.log import registration
+from sites import Site, faults
+from sites.sessions import identity
+
+#: So many states of each contract are kept.
+KEPT = 100
+
+_at = contract.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What a look makes of a contract."""
+
+    state: ContractState
+    reason: str | None
+    age: float | None = None
+    measured: Measured | None = None
+
+
+def look_at_contracts(master: Site) -> bool:
+    """Look at all contracts that a master keeps.
+
+    Without a contract, nothing is written.
+
+    Returns:
+        Whether a site was released, so that a purge can empty more of the logs.
+
+    Raises:
+        SiteUnreachable, SiteNotInitialised, OlderSchema, NewerSchema: the master cannot
+            be asked.
+    """
+    with identity.initialised(master) as connection:
+        rows = connection.execute(
+            select(contract).order_by(_at.id).with_for_update()
+        ).all()
+        if not rows:
+            return False
+        now = even_time.note(connection)
+        changed = [_look(connection, row, now) for row in rows]
+        faults.point("contract.before_commit")
+    faults.point("contract.after_commit")
+    return ContractState.RELEASED in changed
+
+
+def _look(connection: Connection, row: Row[Any], now: float) -> ContractState | None:
+    """Look at one contract; returns the state that it comes into, if that is new."""
+    found = _judged(row, measure(connection, row, now), now)
+    if _breaks(found) and row.on_breach == OnBreach.RELEASE:
+        registration.release(connection, row.site_id, row.snapshots)
+        found = _Found(state=ContractState.RELEASED, reason=found.reason)
+    _note(connection, row, found)
+    if found.state == row.state:
+        return None
+    _note_change(connection, row.id, found)
+    return found.state
+
+
+def _breaks(found: _Found) -> bool:
+    return found.state is ContractState.BROKEN
+
+
+def _judged(row: Row[Any], measured: Measured | None, now: float) -> _Found:
+    if measured is None:
+        if row.state == ContractState.RELEASED:
+            return _Found(state=ContractState.RELEASED, reason=row.reason)
+        return _Found(
+            state=ContractState.KEPT,
+            reason="Nothing is kept for its snapshots: they were not refreshed yet, or "
+            "are not registered any more.",
+        )
+    age = 0.0 if measured.waits_since is None else max(now - measured.waits_since, 0.0)
+    state, reason = ContractState.KEPT, None
+    if _is_over(age, row.may_be_away):
+        state, reason = ContractState.BROKEN, _too_old(age, row.may_be_away)
+    elif row.log_share is not None and measured.log_bytes > row.log_share:
+        state = ContractState.BROKEN
+        reason = (
+            f"{measured.log_bytes:,} bytes of logs are kept because of it; its share "
+            f"is {row.log_share:,}."
+        )
+    elif _is_over(age, row.visible_within):
+        state, reason = ContractState.LATE, _too_old(age, row.visible_within)
+    return _Found(state=state, reason=reason, age=age, measured=measured)
+
+
+def _is_over(age: float, limit: timedelta | None) -> bool:
+    return limit is not None and age > limit.total_seconds()
+
+
+def _too_old(age: float, limit: timedelta) -> str:
+    return (
+        "The oldest change that it does not show was made "
+        f"{timedelta(seconds=round(age))} before; the limit is {limit}."
+    )
+
+
+def _note(connection: Connection, row: Row[Any], found: _Found) -> None:
+    seen = found.measured
+    values: dict[str, Any] = {
+        "state": found.state,
+        # The reason with which it came into the state.
+        "reason": row.reason if found.state == row.state else found.reason,
+        "looked_at": func.now(),
+        "age": found.age,
+        "log_bytes": None if seen is None or row.log_share is None else seen.log_bytes,
+        "shown": [] if seen is None else [*seen.shown],
+        "waits_since": None if seen is None else seen.waits_since,
+    }
+    if found.state != row.state:
+        values["since"] = func.now()
+    elif found.state is ContractState.KEPT:
+        values["reason"] = found.reason
+    connection.execute(sa.update(contract).where(_at.id == row.id).values(values))
+
+
+def _note_change(connection: Connection, contract_id: int, found: _Found) -> None:
+    connection.execute(
+        sa.insert(contract_change).values(
+            contract_id=contract_id, state=found.state, reason=found.reason
+        )
+    )
+    change = contract_change.c
+    oldest = (
+        select(change.id)
+        .where(change.contract_id == contract_id)
+        .order_by(change.id.desc())
+        .offset(KEPT)
+        .limit(1)
+        .scalar_subquery()
+    )
+    connection.execute(
+        sa.delete(contract_change).where(
+            change.contract_id == contract_id, change.id <= oldest
+        )
+    )

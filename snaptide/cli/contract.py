@@ -1,0 +1,161 @@
+"""`snaptide contract`: what sites are promised, and what they may cost their master."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+import masters
+import snapshots
+from masters import Contract, ContractChange, ContractState, OnBreach
+from snaptide.cli.arguments import SiteArgument
+from snaptide.cli.failures import end_if
+from snaptide.cli.output import facts, show, show_facts, table
+from snaptide.cli.program import Program
+from snaptide.cli.verbs import Verbs
+from snaptide.limits import age_of, as_age, as_size, bytes_of
+from snaptide.units import duration, size
+
+app = Verbs()
+
+GroupName = Annotated[
+    str, typer.Argument(metavar="GROUP", help="A refresh group of that site.")
+]
+OfSite = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name of the site with the group.")
+]
+
+COLUMNS = ["contract of", "group", "", "since", "age", "limits", "looked at", "reason"]
+_NO_LIMIT = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithChanges:
+    """A contract, and the states that it has come into."""
+
+    contract: Contract
+    changes: list[ContractChange]
+
+
+@app.command("set")
+def set_(
+    program: Program,
+    site: SiteArgument,
+    group: GroupName,
+    visible_within: Annotated[
+        str, typer.Option(help="The age of changes that it does not show: 15m; none.")
+    ] = _NO_LIMIT,
+    may_be_away: Annotated[
+        str, typer.Option(help="The same; more breaks the contract: 30d; none.")
+    ] = _NO_LIMIT,
+    log_share: Annotated[
+        str, typer.Option(help="The logs kept because of it alone: 20GB; none.")
+    ] = _NO_LIMIT,
+    on_breach: Annotated[
+        OnBreach, typer.Option(help="Tell of a breach, or release the site, too.")
+    ] = OnBreach.TELL,
+) -> None:
+    """Set how old what a refresh group shows may be, and what it may cost its master.
+
+    The master keeps the contract, and workers look at it once a minute.
+
+    Example: snaptide contract set jfk airport --visible-within 15m --may-be-away 30d
+    --on-breach release
+    """
+    made = snapshots.set_contract(
+        site,
+        group,
+        visible_within=None if visible_within == _NO_LIMIT else age_of(visible_within),
+        may_be_away=None if may_be_away == _NO_LIMIT else age_of(may_be_away),
+        log_share=None if log_share == _NO_LIMIT else bytes_of(log_share),
+        on_breach=on_breach,
+    )
+    show(program, made)
+
+
+@app.command("list")
+def list_(program: Program, site: SiteArgument) -> None:
+    """List the contracts that a master keeps; ends with 3 if one is not kept.
+
+    Example: snaptide contract list hq
+    """
+    found = masters.list_contracts(site)
+    show(program, found, lambda: listed(found))
+    end_if(attention=any(one.state is not ContractState.KEPT for one in found))
+
+
+@app.command("show")
+def show_(program: Program, site: SiteArgument, name: OfSite, group: GroupName) -> None:
+    """Show a contract that a master keeps, and each state that it has come into.
+
+    Ends with 3 if it is not kept.
+
+    Example: snaptide contract show hq jfk airport
+    """
+    changes = masters.contract_changes(site, name, group)
+    [found] = [
+        one
+        for one in masters.list_contracts(site)
+        if (one.site, one.group) == (name, group)
+    ]
+    show(
+        program,
+        WithChanges(contract=found, changes=changes),
+        lambda: Group(facts(found), Text(), _changes(changes)),
+    )
+    end_if(attention=found.state is not ContractState.KEPT)
+
+
+@app.command()
+def drop(program: Program, site: SiteArgument, name: OfSite, group: GroupName) -> None:
+    """End a contract that a master keeps; the snapshots stay registered.
+
+    Example: snaptide contract drop hq jfk airport
+    """
+    masters.drop_contract(site, name, group)
+    show_facts(program, site=site.name, dropped=f"{name}:{group}")
+
+
+def listed(found: list[Contract], master: str = "") -> Table:
+    """Contracts as a table.
+
+    Parameters:
+        master: the site that keeps them, if it is to be named.
+    """
+    arrow = f" <- {master}" if master else ""
+    rows = [
+        (
+            f"{one.site}{arrow}",
+            one.group,
+            one.state,
+            one.since,
+            duration(one.age),
+            _limits(one),
+            one.looked_at or "not yet",
+            one.reason or "",
+        )
+        for one in found
+    ]
+    return table(COLUMNS, rows)
+
+
+def _limits(one: Contract) -> str:
+    limits = [
+        f"visible {as_age(one.visible_within)}" if one.visible_within else "",
+        f"away {as_age(one.may_be_away)}" if one.may_be_away else "",
+        f"logs {size(one.log_bytes or 0)} of {as_size(one.log_share)}"
+        if one.log_share
+        else "",
+        "release" if one.on_breach is OnBreach.RELEASE else "",
+    ]
+    return ", ".join(filter(None, limits))
+
+
+def _changes(changes: list[ContractChange]) -> Table:
+    rows = [(one.at, one.state, one.reason or "") for one in changes]
+    return table(["at", "state", "reason"], rows)

@@ -1,0 +1,345 @@
+"""A master tells how old what its sites show is, and lets go of one that is away."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+import masters
+import snapshots
+from groups import tasks
+from masters import ContractState, OnBreach
+from masters.contracts import contract, even_time
+from masters.contracts.contract import Terms
+from masters.log import registration
+from sites import Directory, Site, configured, faults
+from sites.capture import position
+from sites.configured import Configuration
+from sites.names import QualifiedName
+from snaptide import migrate
+from snaptide.embedded import PostgresServer
+from tests.fix_clock import Clock
+from tests.fix_commands import Snaptide
+from tests.linked_table import ORDERS, application, run, scalar
+
+NEAR, FAR = uuid.uuid4(), uuid.uuid4()
+MINUTE = 60.0
+KEPT, LATE, BROKEN, RELEASED = ContractState
+DAYS = [timedelta(0), timedelta(days=3), timedelta(days=-3)]
+
+
+class Machine:
+    """How long the machine of the worker has run, as the test wants."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def passes(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    def reading(self) -> tuple[str, float]:
+        return "machine", self.seconds
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(even_time, "reading", made.reading)
+    ours = Configuration(directory=Directory({}))
+    monkeypatch.setattr(configured, "_current", ours)
+    return made
+
+
+@pytest.fixture
+def hq(sites: Directory, machine: Machine) -> Site:
+    """A master table with a log, and two sites that show all of it."""
+    prepare(sites["hq"])
+    return sites["hq"]
+
+
+@pytest.fixture
+def hq_with_clock(
+    server_with_clock: PostgresServer, clock: Clock, machine: Machine
+) -> Iterator[Site]:
+    """The same, with a clock that can be set."""
+    with Directory({"hq": server_with_clock.create_database("hq")}) as directory:
+        migrate.upgrade(directory["hq"])
+        prepare(directory["hq"])
+        yield directory["hq"]
+    server_with_clock.drop_database("hq")
+
+
+def prepare(hq: Site) -> None:
+    run(hq, f"CREATE TABLE orders ({ORDERS})")
+    masters.create_snapshot_log(hq, "orders")
+    with hq.transaction() as connection:
+        for site_id, name in ((NEAR, "near"), (FAR, "far")):
+            registration.register(
+                connection,
+                site_id=site_id,
+                site_name=name,
+                snapshot="orders",
+                table=QualifiedName("public", "orders"),
+                parents=(),
+                updatable=True,
+            )
+    refreshed(hq, NEAR, FAR)
+
+
+def refreshed(hq: Site, *site_ids: uuid.UUID) -> None:
+    with hq.transaction() as connection:
+        for one in site_ids:
+            here = position.current(connection)
+            registration.advance(connection, one, ["orders"], here)
+
+
+def promise(hq: Site, site_id: uuid.UUID = FAR, **terms: object) -> None:
+    given = Terms(**terms)  # type: ignore[arg-type]
+    name = "far" if site_id == FAR else "near"
+    with hq.transaction() as connection:
+        contract.put(connection, site_id, name, "g", ["orders"], given)
+
+
+def seen(hq: Site) -> masters.Contract:
+    """The contract of the far site, after a look."""
+    masters.look_at_contracts(hq)
+    [found] = [one for one in masters.list_contracts(hq) if one.site == "far"]
+    return found
+
+
+def age(hq: Site) -> float:
+    found = seen(hq).age
+    assert found is not None
+    return found
+
+
+def logged(hq: Site) -> int:
+    return int(scalar(hq, 'SELECT count(*) FROM snaptide."mlog$_orders"'))
+
+
+@pytest.mark.parametrize("ahead", DAYS)
+def test_age_is_right_within_a_minute_if_the_clock_jumps(
+    hq_with_clock: Site, clock: Clock, machine: Machine, ahead: timedelta
+) -> None:
+    hq = hq_with_clock
+    promise(hq, visible_within=timedelta(minutes=15))
+    assert seen(hq).state is KEPT
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    clock.set(ahead)
+    for minutes in range(1, 4):
+        machine.passes(MINUTE)
+        run(hq, f"INSERT INTO orders (id) VALUES ({minutes + 1})")
+        assert abs(age(hq) - minutes * MINUTE) <= MINUTE
+    machine.passes(10 * MINUTE)
+    assert seen(hq).state is KEPT
+    clock.set(-ahead)
+    machine.passes(4 * MINUTE)
+    found = seen(hq)
+    assert found.state is LATE
+    assert found.reason is not None
+    assert "the limit is 0:15:00" in found.reason
+    refreshed(hq, FAR)
+    found = seen(hq)
+    assert (found.state, found.reason, found.age) == (KEPT, None, 0)
+
+
+def test_site_that_shows_everything_is_never_old(hq: Site, machine: Machine) -> None:
+    promise(hq, visible_within=timedelta(minutes=15))
+    machine.passes(1000 * MINUTE)
+    assert age(hq) == 0
+
+
+def test_age_counts_from_the_oldest_change_that_is_not_shown(
+    hq: Site, machine: Machine
+) -> None:
+    promise(hq, visible_within=timedelta(minutes=15))
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    machine.passes(MINUTE)
+    masters.look_at_contracts(hq)
+    machine.passes(60 * MINUTE)
+    masters.look_at_contracts(hq)
+    refreshed(hq, FAR)
+    run(hq, "INSERT INTO orders (id) VALUES (2)")
+    machine.passes(MINUTE)
+    assert age(hq) <= MINUTE
+    machine.passes(5 * MINUTE)
+    assert 5 * MINUTE <= age(hq) <= 6 * MINUTE
+
+
+def test_transaction_that_ends_late_makes_nothing_younger(
+    hq: Site, machine: Machine
+) -> None:
+    """Its id is smaller than that of the change that has waited for longer."""
+    promise(hq, visible_within=timedelta(minutes=15))
+    writer = application(hq)
+    writer.execute("INSERT INTO orders (id) VALUES (1)")
+    run(hq, "INSERT INTO orders (id) VALUES (2)")
+    machine.passes(MINUTE)
+    masters.look_at_contracts(hq)
+    machine.passes(20 * MINUTE)
+    assert seen(hq).state is LATE
+    writer.commit()
+    writer.close()
+    machine.passes(MINUTE)
+    assert age(hq) >= 21 * MINUTE
+
+
+def test_workers_that_were_away_tell_no_breach_that_was_none(
+    hq: Site, machine: Machine
+) -> None:
+    """The site refreshed all the time, and nobody noted it."""
+    promise(hq, visible_within=timedelta(minutes=15))
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    machine.passes(180 * MINUTE)
+    refreshed(hq, FAR)
+    run(hq, "INSERT INTO orders (id) VALUES (2)")
+    found = seen(hq)
+    assert found.state is KEPT
+    assert found.age is not None
+    assert found.age <= MINUTE
+
+
+def test_another_machine_goes_on_by_the_clock(
+    hq: Site, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    promise(hq, visible_within=timedelta(minutes=15))
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    machine.passes(MINUTE)
+    masters.look_at_contracts(hq)
+    machine.passes(20 * MINUTE)
+    assert seen(hq).state is LATE
+    monkeypatch.setattr(even_time, "reading", lambda: ("another", 5.0))
+    assert age(hq) >= 20 * MINUTE
+    monkeypatch.setattr(even_time, "reading", machine.reading)
+    assert age(hq) >= 20 * MINUTE
+
+
+def test_released_site_holds_no_purge_back(hq: Site, machine: Machine) -> None:
+    promise(
+        hq,
+        visible_within=timedelta(minutes=15),
+        may_be_away=timedelta(days=30),
+        on_breach=OnBreach.RELEASE,
+    )
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    machine.passes(MINUTE)
+    tasks.keep_contracts(hq)
+    refreshed(hq, NEAR)
+    machine.passes(29 * 1440 * MINUTE)
+    tasks.keep_contracts(hq)
+    masters.purge_snapshot_logs(hq)
+    assert (seen(hq).state, logged(hq)) == (LATE, 1)
+    machine.passes(1440 * MINUTE)
+    tasks.keep_contracts(hq)
+    assert logged(hq) == 0
+    found = seen(hq)
+    assert (found.state, found.age) == (RELEASED, None)
+    assert scalar(hq, "SELECT count(*) FROM snaptide.registered_snapshot") == 2
+    machine.passes(MINUTE)
+    refreshed(hq, FAR)
+    assert seen(hq).state is KEPT
+    changes = masters.contract_changes(hq, "far", "g")
+    assert [one.state for one in changes] == [KEPT, RELEASED, LATE]
+    assert changes[1].reason == found.reason
+
+
+def test_share_of_the_logs_counts_for_the_site_that_they_are_kept_for(
+    hq: Site, machine: Machine
+) -> None:
+    for site_id in (NEAR, FAR):
+        promise(hq, site_id, log_share=1000, on_breach=OnBreach.RELEASE)
+    run(hq, "INSERT INTO orders (id) SELECT generate_series(1, 1000)")
+    refreshed(hq, NEAR)
+    tasks.keep_contracts(hq)
+    states = {one.site: one.state for one in masters.list_contracts(hq)}
+    assert states == {"far": RELEASED, "near": KEPT}
+    assert logged(hq) == 0
+
+
+def test_breach_is_told_if_nothing_else_is_wanted(hq: Site, machine: Machine) -> None:
+    promise(hq, may_be_away=timedelta(days=1))
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    machine.passes(MINUTE)
+    masters.look_at_contracts(hq)
+    machine.passes(2 * 1440 * MINUTE)
+    assert seen(hq).state is BROKEN
+    masters.purge_snapshot_logs(hq)
+    assert logged(hq) == 1
+
+
+@pytest.mark.parametrize("point", ["contract.before_commit", "contract.after_commit"])
+def test_look_that_breaks_off_is_repeated(
+    hq: Site, machine: Machine, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    promise(hq, may_be_away=timedelta(days=1), on_breach=OnBreach.RELEASE)
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    machine.passes(MINUTE)
+    masters.look_at_contracts(hq)
+    refreshed(hq, NEAR)
+    machine.passes(2 * 1440 * MINUTE)
+    faults._hits.clear()
+    monkeypatch.setenv("SNAPTIDE_FAULT", f"{point}:error")
+    with pytest.raises(faults.InjectedFault):
+        tasks.keep_contracts(hq)
+    tasks.keep_contracts(hq)
+    masters.purge_snapshot_logs(hq)
+    assert (seen(hq).state, logged(hq)) == (RELEASED, 0)
+    assert len(masters.contract_changes(hq, "far", "g")) == 1
+
+
+@pytest.fixture
+def snapshot(sites: Directory) -> Directory:
+    """A snapshot at jfk, registered and not filled."""
+    run(sites["hq"], "CREATE TABLE public.t (id int PRIMARY KEY)")
+    masters.create_snapshot_log(sites["hq"], "t")
+    snapshots.create(sites["jfk"], "t", master="hq", group="g")
+    return sites
+
+
+def test_contract_by_commands(snapshot: Directory, snaptide: Snaptide) -> None:
+    limits = ["--visible-within", "15m", "--may-be-away", "30d", "--log-share", "1GB"]
+    made = snaptide.report("contract", "set", "jfk", "g", *limits)
+    assert made["snapshots"] == ["t"]
+    assert (made["visible_within"], made["log_share"]) == (900, 2**30)
+    [found] = snaptide.report("contract", "list", "hq")
+    assert (found["site"], found["group"], found["state"]) == ("jfk", "g", "kept")
+    assert "visible 15m, away 30d, logs 0 B of 1GB" in snaptide.said(
+        "contract", "list", "hq"
+    )
+    snaptide.said("contract", "set", "jfk", "g", "--may-be-away", "1d")
+    shown = snaptide.report("contract", "show", "hq", "jfk", "g")
+    assert shown["contract"]["visible_within"] is None
+    assert shown["changes"] == []
+    snaptide.said("contract", "drop", "hq", "jfk", "g")
+    assert snaptide.report("contract", "list", "hq") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (("set", "jfk", "g"), "SNP-441"),
+        (("set", "jfk", "g", "--visible-within", "0s"), "SNP-340"),
+        (("set", "jfk", "g", "--log-share", "0"), "SNP-442"),
+        (
+            ("set", "jfk", "g", "--visible-within", "2d", "--may-be-away", "1d"),
+            "SNP-442",
+        ),
+        (
+            ("set", "jfk", "g", "--visible-within", "2d", "--on-breach", "release"),
+            "SNP-442",
+        ),
+        (("set", "jfk", "other", "--visible-within", "2d"), "SNP-221"),
+        (("show", "hq", "jfk", "g"), "SNP-440"),
+        (("drop", "hq", "jfk", "g"), "SNP-440"),
+    ],
+)
+def test_wrong_input(
+    snapshot: Directory, snaptide: Snaptide, given: tuple[str, ...], error: str
+) -> None:
+    result = snaptide("contract", *given)
+    assert result.exit_code in (1, 2)
+    assert error in result.stderr
+    assert snaptide.report("contract", "list", "hq") == []
