@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from snaptide_imports import face
 
 if TYPE_CHECKING:
+    from masters.contract_catalog import ContractState as ContractState
     from masters.contracts.contract import (
         Contract as Contract,
         ContractChange as ContractChange,
-        ContractState as ContractState,
         OnBreach as OnBreach,
         contract_changes as contract_changes,
         drop_contract as drop_contract,

@@ -10,6 +10,7 @@ from alembic import context
 from sqlalchemy.dialects.postgresql.base import ischema_names
 
 import deferred.error_catalog  # noqa: F401
+import masters.contract_catalog  # noqa: F401
 import snapshots.catalog
 import snapshots.spark.catalog  # noqa: F401
 import snaptide.catalog  # noqa: F401

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 from deferred.queues.backlog import Backlog
 from deferred.queues.destination_state import State
+from masters.contract_catalog import ContractState
 from snaptide.doctor.finding import Severity
 from snaptide.status import GroupStatus, ScheduleStatus, SiteStatus
 from snaptide.totals import StepTimes
@@ -72,6 +73,12 @@ def _states(status: SiteStatus) -> Iterator[Sample]:
         has = {state.state for state in one.states}
         for state in get_args(State):
             yield (one.destination, state), float(state in has)
+
+
+def _contract_states(status: SiteStatus) -> Iterator[Sample]:
+    for one in status.contracts:
+        for state in ContractState:
+            yield (one.site, one.group, state.value), float(state == one.state)
 
 
 def _findings(status: SiteStatus) -> Iterator[Sample]:
@@ -225,6 +232,19 @@ FIGURES = (
         "oldest of its last refreshes.",
         labels=("by",),
         read=lambda s: (((one.site,), s.since(one.refreshed_at)) for one in s.readers),
+    ),
+    Figure(
+        name="snaptide_visible_age_seconds",
+        help="Age of the oldest change of this master that a group under contract does "
+        "not show, as the last look found it; 0 if it shows all.",
+        labels=("by", "group"),
+        read=lambda s: (((one.site, one.group), one.age) for one in s.contracts),
+    ),
+    Figure(
+        name="snaptide_visible_contract_state",
+        help="1 if the contract of a group is in the state, else 0.",
+        labels=("by", "group", "state"),
+        read=_contract_states,
     ),
     Figure(
         name="snaptide_schedule_late_seconds",

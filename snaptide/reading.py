@@ -30,6 +30,7 @@ from masters.catalog import (
     registered_snapshot,
     resolution_record,
 )
+from masters.contract_catalog import contract
 from masters.numbers.left import Numbers, leased
 from sites.catalog import activity
 from sites.sessions import revisions
@@ -71,6 +72,7 @@ class Reading:
     step_times: Sequence[Row]
     parked: Sequence[Row]
     readers: Sequence[Row]
+    contracts: Sequence[Row]
     brought: Sequence[Row]
     resolved: Mapping[str, int]
     schedules: Sequence[Row]
@@ -197,7 +199,18 @@ def _of_parked() -> sa.Select[Any]:
 def _of_readers() -> sa.Select[Any]:
     at = registered_snapshot.c
     oldest = func.min(at.refreshed_at).label("refreshed_at")
-    return select(at.site_name, oldest).group_by(at.site_name).order_by(at.site_name)
+    # Nothing is kept for a snapshot without a position.
+    kept = select(at.site_name, oldest).where(at.position.is_not(None))
+    return kept.group_by(at.site_name).order_by(at.site_name)
+
+
+def _of_contracts() -> sa.Select[Any]:
+    """The contracts that the site keeps as a master."""
+    at = contract.c
+    return select(
+        *(at.site_name, at.refresh_group, at.state, at.reason, at.since, at.age),
+        func.coalesce(at.looked_at, at.since).label("looked_at"),
+    ).order_by(at.site_name, at.refresh_group)
 
 
 def _of_quiet() -> sa.Select[Any]:
@@ -219,6 +232,7 @@ _LISTS = {
     "step_times": select(refresh_step).order_by(refresh_step.c.refresh_group),
     "parked": _of_parked(),
     "readers": _of_readers(),
+    "contracts": _of_contracts(),
     "brought": select(destination.c.name, destination.c.delivered).order_by("name"),
     "schedules": select(schedule).order_by("kind", "subject"),
     "activities": select(*(activity.c[name] for name in _OF_ACTIVITY))

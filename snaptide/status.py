@@ -85,6 +85,20 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContractStatus:
+    """A contract that the site keeps as a master (`masters.contracts`)."""
+
+    site: str
+    group: str
+    #: kept, late, broken or released, since when, and why
+    state: str
+    since: datetime
+    reason: str | None
+    #: seconds since the oldest change was made that the group does not show
+    age: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleStatus:
     """A schedule, and whether it runs on time."""
 
@@ -142,6 +156,7 @@ class SiteStatus:
     log_bytes: int = 0
     log_oldest: datetime | None = None
     readers: tuple[Reader, ...] = ()
+    contracts: tuple[ContractStatus, ...] = ()
     #: rows that the last saved check of each snapshot could not explain
     unexplained: int = 0
     #: by destination, how many transactions pushes have brought there
@@ -245,6 +260,7 @@ def _status(
             Reader(site=row.site_name, refreshed_at=row.refreshed_at)
             for row in found.readers
         ),
+        contracts=tuple(map(_contract, found.contracts)),
         unexplained=found.unexplained,
         delivered={row.name: row.delivered for row in found.brought},
         resolved=found.resolved,
@@ -328,6 +344,17 @@ def _age(row: Row, now: datetime) -> float | None:
         return None
     since: float = max((now - row.refreshed_at).total_seconds(), 0.0)
     return since + old_at_end(row.steps or {})
+
+
+def _contract(row: Row) -> ContractStatus:
+    return ContractStatus(
+        site=row.site_name,
+        group=row.refresh_group,
+        state=row.state,
+        since=row.since,
+        reason=row.reason,
+        age=row.age,
+    )
 
 
 def _schedules(found: Reading) -> Iterator[ScheduleStatus]:

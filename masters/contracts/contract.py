@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects.postgresql import insert
 
-from masters.catalog import contract, contract_change
+from masters.contract_catalog import ContractState, contract, contract_change
 from masters.contracts import even_time
 from masters.errors import ContractWithoutTerms, TermsContradict, UnknownContract
 from sites import Site
@@ -26,15 +26,6 @@ class OnBreach(StrEnum):
 
     TELL = "tell"
     RELEASE = "release"
-
-
-class ContractState(StrEnum):
-    """The state of a contract. Only a look of a worker changes it."""
-
-    KEPT = "kept"
-    LATE = "late"
-    BROKEN = "broken"
-    RELEASED = "released"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
-from masters.catalog import position_time
+from masters.contract_catalog import position_time
 from sites.capture import position
 
 _at = position_time.c

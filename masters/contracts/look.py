@@ -13,9 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, func, select
 
-from masters.catalog import contract, contract_change
+from masters.contract_catalog import ContractState, contract, contract_change
 from masters.contracts import even_time
-from masters.contracts.contract import ContractState, OnBreach
+from masters.contracts.contract import OnBreach
 from masters.contracts.measure import Measured, measure
 from masters.log import registration
 from sites import Site, faults

@@ -10,12 +10,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy import Connection, delete, func, select, update
 
-from masters.catalog import (
-    contract,
-    position_time,
-    registered_snapshot,
-    snapshot_log,
-)
+from masters.catalog import registered_snapshot, snapshot_log
+from masters.contract_catalog import contract, position_time
 from masters.log import images
 from sites.capture import position
 from sites.catalog import SCHEMA

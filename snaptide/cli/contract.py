@@ -85,7 +85,7 @@ def list_(program: Program, site: SiteArgument) -> None:
     Example: snaptide contract list hq
     """
     found = masters.list_contracts(site)
-    show(program, found, lambda: listed(found))
+    show(program, found, lambda: _listed(found))
     end_if(attention=any(one.state is not ContractState.KEPT for one in found))
 
 
@@ -121,16 +121,10 @@ def drop(program: Program, site: SiteArgument, name: OfSite, group: GroupName) -
     show_facts(program, site=site.name, dropped=f"{name}:{group}")
 
 
-def listed(found: list[Contract], master: str = "") -> Table:
-    """Contracts as a table.
-
-    Parameters:
-        master: the site that keeps them, if it is to be named.
-    """
-    arrow = f" <- {master}" if master else ""
+def _listed(found: list[Contract]) -> Table:
     rows = [
         (
-            f"{one.site}{arrow}",
+            one.site,
             one.group,
             one.state,
             one.since,

@@ -39,9 +39,9 @@ def status(
     """Show queues, refreshes, lag, errors, schedules and running work of sites.
 
     Ends with 3 if work has stopped that should run (a failed refresh or push, a paused
-    or invalid destination, parked errors, an overdue schedule, no beat), or if rows may
-    differ between the masters of a group because of a decision there; ends with 4 if a
-    site is away. Doctor finds the same.
+    or invalid destination, a contract that is not kept, parked errors, an overdue
+    schedule, no beat), or if rows may differ between the masters of a group because of
+    a decision there; ends with 4 if a site is away. Doctor finds the same.
 
     Example: snaptide status --watch
     """
@@ -63,7 +63,7 @@ def screen(found: list[SiteStatus]) -> RenderableType:
     """The screen: sites, queues, groups, schedules, running work, then findings."""
     parts: list[RenderableType] = [_sites(found)]
     parts += [Text(f"{one.site}: {one.error}") for one in found if one.error]
-    tables = (_queues, _groups, _behind, _numbers, _schedules, _running)
+    tables = (_queues, _groups, _behind, _contracts, _numbers, _schedules, _running)
     for made in (shown(found) for shown in tables):
         if made.row_count:
             parts += [Text(), made]
@@ -156,6 +156,22 @@ def _behind(found: list[SiteStatus]) -> Table:
         for behind in group.behind
     ]
     return table(["stays behind", "snapshot", "refreshed", ""], rows)
+
+
+def _contracts(found: list[SiteStatus]) -> Table:
+    rows = [
+        (
+            f"{one.site} -> {contract.site}",
+            contract.group,
+            contract.state,
+            contract.since,
+            duration(contract.age),
+            contract.reason or "",
+        )
+        for one in found
+        for contract in one.contracts
+    ]
+    return table(["contract", "group", "", "since", "age", ""], rows)
 
 
 def _numbers(found: list[SiteStatus]) -> Table:

@@ -6,7 +6,7 @@ Any finding ends both with 3, so that a script may run either.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from deferred.error_catalog import WITHDRAWN
 from deferred.queues.backlog import Backlog
@@ -14,6 +14,7 @@ from deferred.queues.destination_state import State
 from deferred.runs import GRACE
 from deferred.schedules import EVERYTHING
 from groups.relay import holds
+from masters.contract_catalog import ContractState
 from sites.words import counted, does
 from snaptide.doctor.finding import Finding, warning
 from snaptide.reading import Reading
@@ -26,6 +27,7 @@ def check(found: Reading, site: str) -> Iterator[Finding]:
     yield from _beat(found, site)
     yield from _listening(found, site)
     yield from _groups(found, site)
+    yield from _contracts(found, site)
     yield from _suspended(found, site)
     yield from _quiet(found, site)
     yield from _parked(found, site)
@@ -134,6 +136,32 @@ def _groups(found: Reading, site: str) -> Iterator[Finding]:
             f"Its last refresh had a problem: {row.last_error}",
             f"snaptide refresh {site} {row.name}",
         )
+
+
+def _contracts(found: Reading, site: str) -> Iterator[Finding]:
+    """Findings about contracts that are not kept, and those that nobody looks at."""
+    for row in found.contracts:
+        subject = f"contract of {row.site_name}:{row.refresh_group}"
+        name = f"{row.site_name} {row.refresh_group}"
+        if row.state != ContractState.KEPT:
+            yield warning(
+                site,
+                subject,
+                f"It has been {row.state} since {_at(row.since)}: {row.reason}",
+                f"snaptide refresh {name}",
+            )
+        if row.looked_at < found.now - UNSEEN:
+            yield warning(
+                site,
+                subject,
+                f"No worker has looked at it since {_at(row.looked_at)}.",
+                "Check that beat is running, and a worker of the master: snaptide "
+                f"worker --site {site}",
+            )
+
+
+#: Workers look at contracts once a minute.
+UNSEEN = timedelta(minutes=5)
 
 
 def _suspended(found: Reading, site: str) -> Iterator[Finding]:

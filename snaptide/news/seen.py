@@ -9,9 +9,10 @@ import deferred
 import snapshots
 from deferred.queues.backlog import Backlog
 from groups.differences import differences
+from masters.contract_catalog import ContractState
 from sites import Site
 from sites.words import counted
-from snaptide.status import ScheduleStatus, refuse_unready, status_of
+from snaptide.status import ContractStatus, ScheduleStatus, refuse_unready, status_of
 
 #: So many parked transactions of a site are told one by one; then how many more.
 MOST = 20
@@ -24,9 +25,10 @@ class News:
     """Something that has gone wrong."""
 
     site: str
-    #: parked, schedule, destination, check or differing
+    #: parked, schedule, destination, contract, check or differing
     kind: str
-    #: the parked transaction, schedule, destination, check, or group and table
+    #: the parked transaction, schedule, destination, contract, check, or group and
+    #: table
     subject: str
     what: str
     #: the command that shows or mends it
@@ -50,6 +52,7 @@ def seen(site: Site) -> dict[str, News]:
         *_parked(site),
         *_schedules(site.name, status.schedules),
         *_destinations(site.name, status.backlog),
+        *_contracts(site.name, status.contracts),
         *(_checks(site) if status.unexplained else ()),
         *_differing(site),
     ]
@@ -122,6 +125,25 @@ def _destinations(site: str, found: Sequence[Backlog]) -> Iterator[tuple[str, Ne
                     todo=f"snaptide destination validate {site} {one.destination}",
                 ),
             )
+
+
+def _contracts(
+    site: str, found: Sequence[ContractStatus]
+) -> Iterator[tuple[str, News]]:
+    for one in found:
+        if one.state == ContractState.KEPT:
+            continue
+        subject = f"{one.site}:{one.group}"
+        yield (
+            f"contract {subject} {one.state} {one.since.isoformat()}",
+            News(
+                site=site,
+                kind="contract",
+                subject=subject,
+                what=_cut(f"It is {one.state}: {one.reason}"),
+                todo=f"snaptide contract show {site} {one.site} {one.group}",
+            ),
+        )
 
 
 def _checks(site: Site) -> Iterator[tuple[str, News]]:

@@ -20,7 +20,10 @@ from sites.capture import position
 from sites.configured import Configuration
 from sites.names import QualifiedName
 from snaptide import migrate
+from snaptide.doctor.finding import Finding
 from snaptide.embedded import PostgresServer
+from snaptide.news import seen as news
+from snaptide.status import status_of
 from tests.fix_clock import Clock
 from tests.fix_commands import Snaptide
 from tests.linked_table import ORDERS, application, run, scalar
@@ -108,6 +111,10 @@ def seen(hq: Site) -> masters.Contract:
     masters.look_at_contracts(hq)
     [found] = [one for one in masters.list_contracts(hq) if one.site == "far"]
     return found
+
+
+def stopped_at(hq: Site) -> tuple[Finding, ...]:
+    return status_of(hq, alone=True).findings
 
 
 def age(hq: Site) -> float:
@@ -288,6 +295,29 @@ def test_look_that_breaks_off_is_repeated(
     masters.purge_snapshot_logs(hq)
     assert (seen(hq).state, logged(hq)) == (RELEASED, 0)
     assert len(masters.contract_changes(hq, "far", "g")) == 1
+
+
+def test_contract_that_is_not_kept_is_told_once(hq: Site, machine: Machine) -> None:
+    promise(hq, visible_within=timedelta(minutes=15))
+    assert seen(hq).state is KEPT
+    assert news.seen(hq) == {}
+    assert [*stopped_at(hq)] == []
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    for minutes in (1, 20):
+        machine.passes(minutes * MINUTE)
+        masters.look_at_contracts(hq)
+    first = news.seen(hq)
+    [told] = first.values()
+    assert (told.kind, told.subject) == ("contract", "far:g")
+    assert told.what.startswith("It is late: The oldest change that it does not show")
+    assert told.todo == "snaptide contract show hq far g"
+    [found] = stopped_at(hq)
+    assert "It has been late since" in found.what
+    machine.passes(MINUTE)
+    masters.look_at_contracts(hq)
+    assert news.seen(hq) == first
+    run(hq, "UPDATE snaptide.contract SET looked_at = now() - interval '6 minutes'")
+    assert "No worker has looked at it since" in stopped_at(hq)[1].what
 
 
 @pytest.fixture

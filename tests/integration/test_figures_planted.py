@@ -59,12 +59,16 @@ SELECT 'public', 'orders', '{}', 'jfk', '1', 'update', 'amounts', 1, method, 'ap
 FROM unnest('{additive, additive, discard}'::text[]) method;
 INSERT INTO snaptide.purged_resolutions VALUES ('additive', 5);
 INSERT INTO snaptide.registered_snapshot (site_id, snapshot, site_name, table_schema,
-  table_name, updatable, refreshed_at)
-VALUES (gen_random_uuid(), 'a', 'lax', 'public', 'orders', false, NULL),
+  table_name, updatable, position, refreshed_at)
+VALUES (gen_random_uuid(), 'a', 'lax', 'public', 'orders', false, NULL, now()),
   ('00000000-0000-0000-0000-000000000001', 'a', 'jfk', 'public', 'orders', false,
-   now() - interval '2 h'),
+   pg_current_snapshot(), now() - interval '2 h'),
   ('00000000-0000-0000-0000-000000000001', 'b', 'jfk', 'public', 'orders', false,
-   now() - interval '5 h')
+   pg_current_snapshot(), now() - interval '5 h');
+INSERT INTO snaptide.contract (site_id, site_name, refresh_group, snapshots, on_breach,
+  state, age, looked_at)
+VALUES (gen_random_uuid(), 'jfk', 'g', '{a}', 'tell', 'late', 1234, now()),
+  (gen_random_uuid(), 'lax', 'g', '{a}', 'tell', 'kept', NULL, now())
 """
 
 _OF_DESTINATIONS = "SELECT name, {} FROM snaptide.destination"
@@ -138,7 +142,16 @@ EXPECTED = {
     ),
     "snaptide_log_pinned_seconds": (
         f"SELECT site_name, max({_SINCE.format('refreshed_at')})"
-        " FROM snaptide.registered_snapshot WHERE refreshed_at IS NOT NULL GROUP BY 1"
+        " FROM snaptide.registered_snapshot WHERE position IS NOT NULL GROUP BY 1"
+    ),
+    "snaptide_visible_age_seconds": (
+        "SELECT site_name, refresh_group, age FROM snaptide.contract"
+        " WHERE age IS NOT NULL"
+    ),
+    "snaptide_visible_contract_state": (
+        "SELECT site_name, refresh_group, wanted, (state = wanted)::int"
+        " FROM snaptide.contract,"
+        " unnest('{kept, late, broken, released}'::text[]) wanted"
     ),
     "snaptide_schedule_late_seconds": _OF_SCHEDULES.format(
         f"greatest({_SINCE.format('next_at')}, 0)"
@@ -163,6 +176,7 @@ EXPECTED = {
         " + (SELECT count(DISTINCT 1) FROM snaptide.schedule WHERE NOT disabled)"
         " + (SELECT count(*) FROM snaptide.refresh_group WHERE last_error IS NOT NULL)"
         " + (SELECT count(DISTINCT 1) FROM snaptide.error_transaction)"
+        " + (SELECT count(*) FROM snaptide.contract WHERE state <> 'kept')"
         " ELSE 0 END FROM unnest('{fatal, error, warning, info}'::text[]) severity"
     ),
 }

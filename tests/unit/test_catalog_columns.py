@@ -14,6 +14,7 @@ import deferred.catalog
 import deferred.error_catalog
 import groups.catalog
 import masters.catalog
+import masters.contract_catalog
 import sites.catalog
 import snapshots.catalog
 import snapshots.spark.catalog
@@ -24,6 +25,7 @@ CATALOGS = (
     deferred.error_catalog,
     groups.catalog,
     masters.catalog,
+    masters.contract_catalog,
     sites.catalog,
     snapshots.catalog,
     snapshots.spark.catalog,
