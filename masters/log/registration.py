@@ -158,7 +158,7 @@ def release(
 ) -> None:
     """Keep nothing for these snapshots any more; they stay registered.
 
-    Their next refresh has the logs keep changes for them again. Writes
+    Their next refresh has the logs keep changes for them again (`take_back`). Writes
     `registered_snapshot`.
     """
     connection.execute(
@@ -166,6 +166,36 @@ def release(
         .where(_at.site_id == site_id, _at.snapshot.in_(snapshots))
         .values(position=None)
     )
+
+
+def take_back(
+    connection: Connection, site_id: uuid.UUID, shown: Mapping[str, str]
+) -> dict[str, set[str]]:
+    """Have the logs keep changes again for snapshots that were released.
+
+    Whether the logs still hold all changes since then is another question, to which
+    only their horizon knows the answer. Writes `registered_snapshot`.
+
+    Parameters:
+        shown: snapshots that have rows, each with the position that it shows.
+
+    Returns:
+        Those that were released, each with the other tables that its condition asks.
+    """
+    found: dict[str, set[str]] = {}
+    for name, position in shown.items():
+        again = (
+            sa.update(registered_snapshot)
+            .where(_at.site_id == site_id, _at.snapshot == name, _at.position.is_(None))
+            .values(
+                position=sa.cast(sa.literal(position), PgSnapshot()),
+                refreshed_at=func.now(),
+            )
+            .returning(_at.parents)
+        )
+        for asked in connection.scalars(again):
+            found[name] = {*asked}
+    return found
 
 
 def seen_by_all(site_id: uuid.UUID, xid: ColumnElement[Any]) -> ColumnElement[bool]:

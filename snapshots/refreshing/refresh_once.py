@@ -49,6 +49,7 @@ from snapshots.refreshing.task import (
     hold_master,
     kept,
     register_new,
+    take_back,
     take_over,
 )
 from snapshots.reports import SnapshotReport
@@ -78,6 +79,7 @@ def refresh_once(
             raise DdlWaits
         registered = kept(registration.known(row.registered), task.members)
         registered |= take_over(master, task, registered)
+        registered |= take_back(master, task, registered, pair.master)
         register_new(master, task, registered)
         faults.point("refresh.after_register")
         logs = log_catalog.names(row.logs)

@@ -196,6 +196,36 @@ def take_over(connection: Connection, task: Task, known: Collection[str]) -> set
     return found
 
 
+def take_back(
+    connection: Connection, task: Task, known: Collection[str], master: Identity
+) -> set[str]:
+    """Have the master keep its logs again for snapshots that it has released; commits.
+
+    They are kept from the moment on that the site shows. If the logs still reach back
+    to it, the refresh is fast.
+
+    Parameters:
+        connection: to the master, outside a transaction.
+        known: the snapshots for which it keeps them already.
+        master: who it is now: a position of another incarnation means nothing.
+
+    Returns:
+        Those for which it does now.
+    """
+    shown = {
+        member.key: seen
+        for member in task.members
+        if member.key not in known
+        and member.loaded
+        and (seen := task.group.shown_by(member))
+    }
+    if not shown or task.group.incarnation != master.incarnation:
+        return set()
+    with connection.begin():
+        found = registration.take_back(connection, task.who.site_id, shown)
+    return kept(found, task.members)
+
+
 def registered(
     connection: Connection, site_id: uuid.UUID, members: Sequence[Snapshot]
 ) -> set[str]:
