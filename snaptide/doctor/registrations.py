@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, func, or_, select
+from sqlalchemy import Connection, Row, Text, and_, func, or_, select
 
 from masters.catalog import registered_snapshot, snapshot_log
+from masters.contract_catalog import contract
 from masters.log import registration
 from sites import QualifiedName, Site
+from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
 from sites.sessions import identity
 from snapshots import catalog as snapshots
@@ -112,9 +114,11 @@ def _missing_at(
         with asking(site.peer(master)) as home:
             identity.read(home, partner=True)
             logged, registered = _logged(home), _registered(home, me)
+            promised = _promised(home, me)
     except SnaptideError as away:
         yield warning(site.name, f"master {master}", away.message, away.hint)
         return
+    yield from _without_contract(site.name, rows, promised)
     for row in rows:
         name = str(QualifiedName(row.schema, row.name))
         table = QualifiedName(row.master_schema, row.master_table)
@@ -133,6 +137,33 @@ def _missing_at(
         else:
             continue
         yield error(site.name, name, what, todo)
+
+
+def _without_contract(
+    site: str, rows: Sequence[Row[Any]], promised: Mapping[str, set[str]]
+) -> Iterator[Finding]:
+    """Findings about snapshots that came into a group after its contract was set."""
+    for row in rows:
+        name = str(QualifiedName(row.schema, row.name))
+        if name not in promised.get(row.refresh_group, {name}):
+            yield warning(
+                site,
+                name,
+                f"The contract of refresh group {row.refresh_group} does not have it: "
+                "nobody looks how old it is, and the master keeps its log for it.",
+                "Set the contract again, with all its limits: snaptide contract set "
+                f"{site} {row.refresh_group}",
+            )
+
+
+def _promised(home: Connection, site_id: object) -> dict[str, set[str]]:
+    """The snapshots in the contracts of a site, by refresh group."""
+    # A master of an older version has no contracts.
+    if home.scalar(select(func.to_regclass(f"{SCHEMA}.contract", type_=Text))) is None:
+        return {}
+    at = contract.c
+    found = select(at.refresh_group, at.snapshots).where(at.site_id == site_id)
+    return {group: {*names} for group, names in home.execute(found)}
 
 
 def _logged(home: Connection) -> set[QualifiedName]:

@@ -20,6 +20,7 @@ from sites.capture import position
 from sites.configured import Configuration
 from sites.names import QualifiedName
 from snaptide import migrate
+from snaptide.doctor import registrations
 from snaptide.doctor.finding import Finding
 from snaptide.embedded import PostgresServer
 from snaptide.news import seen as news
@@ -345,6 +346,23 @@ def test_contract_by_commands(snapshot: Directory, snaptide: Snaptide) -> None:
     assert shown["changes"] == []
     snaptide.said("contract", "drop", "hq", "jfk", "g")
     assert snaptide.report("contract", "list", "hq") == []
+
+
+def test_snapshot_that_came_later_is_found(snapshot: Directory) -> None:
+    hq, jfk = snapshot["hq"], snapshot["jfk"]
+
+    def found() -> list[str]:
+        with jfk.session() as connection:
+            return [one.subject for one in registrations.check(connection, jfk)]
+
+    limit = timedelta(days=1)
+    snapshots.set_contract(jfk, "g", may_be_away=limit)
+    run(hq, "CREATE TABLE public.other (id int PRIMARY KEY)")
+    masters.create_snapshot_log(hq, "other")
+    snapshots.create(jfk, "other", master="hq", group="g")
+    assert found() == ["other"]
+    snapshots.set_contract(jfk, "g", may_be_away=limit)
+    assert found() == []
 
 
 @pytest.mark.parametrize(
