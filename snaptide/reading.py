@@ -206,10 +206,14 @@ def _of_readers() -> sa.Select[Any]:
 
 def _of_contracts() -> sa.Select[Any]:
     """The contracts that the site keeps as a master."""
-    at = contract.c
+    at, known = contract.c, registered_snapshot.c
+    registered = sa.exists().where(
+        known.site_id == at.site_id, known.snapshot == sa.any_(at.snapshots)
+    )
     return select(
         *(at.site_name, at.refresh_group, at.state, at.reason, at.since, at.age),
         func.coalesce(at.looked_at, at.since).label("looked_at"),
+        registered.label("registered"),
     ).order_by(at.site_name, at.refresh_group)
 
 

@@ -150,6 +150,13 @@ def _contracts(found: Reading, site: str) -> Iterator[Finding]:
                 f"It has been {row.state} since {_at(row.since)}: {row.reason}",
                 f"snaptide refresh {name}",
             )
+        if not row.registered:
+            yield warning(
+                site,
+                subject,
+                "None of its snapshots is registered here any more.",
+                f"snaptide contract drop {site} {name}",
+            )
         if row.looked_at < found.now - UNSEEN:
             yield warning(
                 site,

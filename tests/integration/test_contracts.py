@@ -321,6 +321,35 @@ def test_contract_that_is_not_kept_is_told_once(hq: Site, machine: Machine) -> N
     assert "No worker has looked at it since" in stopped_at(hq)[1].what
 
 
+def test_contract_of_snapshots_that_are_gone_is_found(
+    hq: Site, machine: Machine
+) -> None:
+    promise(hq, visible_within=timedelta(minutes=15))
+    with hq.transaction() as connection:
+        registration.unregister(connection, FAR, ["orders"])
+    assert seen(hq).state is KEPT
+    [found] = stopped_at(hq)
+    assert found.what == "None of its snapshots is registered here any more."
+    assert found.todo == "snaptide contract drop hq far g"
+
+
+def test_recovery_of_a_worker_looks(
+    hq: Site, machine: Machine, sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Configuration(directory=sites)
+    monkeypatch.setattr(configured, "_current", ours)
+    promise(hq, may_be_away=timedelta(days=1), on_breach=OnBreach.RELEASE)
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    tasks.recover("hq")
+    refreshed(hq, NEAR)
+    machine.passes(MINUTE)
+    tasks.recover("hq")
+    machine.passes(2 * 1440 * MINUTE)
+    tasks.recover("hq")
+    [found] = masters.list_contracts(hq)
+    assert (found.state, logged(hq)) == (RELEASED, 0)
+
+
 @pytest.fixture
 def snapshot(sites: Directory) -> Directory:
     """A snapshot at jfk, registered and not filled."""

@@ -67,8 +67,10 @@ VALUES (gen_random_uuid(), 'a', 'lax', 'public', 'orders', false, NULL, now()),
    pg_current_snapshot(), now() - interval '5 h');
 INSERT INTO snaptide.contract (site_id, site_name, refresh_group, snapshots, on_breach,
   state, age, looked_at)
-VALUES (gen_random_uuid(), 'jfk', 'g', '{a}', 'tell', 'late', 1234, now()),
-  (gen_random_uuid(), 'lax', 'g', '{a}', 'tell', 'kept', NULL, now())
+VALUES ('00000000-0000-0000-0000-000000000001', 'jfk', 'g', '{a}', 'tell', 'late',
+   1234, now()),
+  ('00000000-0000-0000-0000-000000000001', 'jfk', 'h', '{b}', 'tell', 'kept', NULL,
+   now())
 """
 
 _OF_DESTINATIONS = "SELECT name, {} FROM snaptide.destination"
