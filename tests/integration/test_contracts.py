@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -28,6 +30,7 @@ from snaptide.status import status_of
 from tests.fix_clock import Clock
 from tests.fix_commands import Snaptide
 from tests.linked_table import ORDERS, application, run, scalar
+from tests.seeds import seed
 
 NEAR, FAR = uuid.uuid4(), uuid.uuid4()
 MINUTE = 60.0
@@ -348,6 +351,50 @@ def test_recovery_of_a_worker_looks(
     tasks.recover("hq")
     [found] = masters.list_contracts(hq)
     assert (found.state, logged(hq)) == (RELEASED, 0)
+
+
+def test_random_work_of_sites_while_workers_are_killed(
+    hq: Site, machine: Machine
+) -> None:
+    """No contract is called late that was none, and none that a worker saw is untold.
+
+    A change that was made while no worker looked counts from the next look, at most.
+    """
+    begun = seed("SNAPTIDE_CONTRACTS_SEED")
+    chance, limit = random.Random(begun), 5 * MINUTE
+    for site_id in (NEAR, FAR):
+        promise(hq, site_id, visible_within=timedelta(seconds=limit))
+    # When the changes were made that a site does not show, and the next look was.
+    made: dict[str, list[float]] = {"near": [], "far": []}
+    seen_at: dict[float, float] = {}
+    killed, told = 0, Counter[ContractState]()
+    for step in range(250):
+        machine.passes(chance.uniform(1, MINUTE / 2))
+        if chance.random() < 0.3:
+            run(hq, f"INSERT INTO orders (id) VALUES ({step})")
+            for waits in made.values():
+                waits.append(machine.seconds)
+        for name, site_id in (("near", NEAR), ("far", FAR)):
+            if chance.random() < 0.05:
+                refreshed(hq, site_id)
+                made[name].clear()
+        killed = chance.randrange(30) if chance.random() < 0.03 else max(killed - 1, 0)
+        if killed:
+            continue
+        masters.look_at_contracts(hq)
+        for one in masters.list_contracts(hq):
+            waits = made[one.site]
+            for moment in waits:
+                seen_at.setdefault(moment, machine.seconds)
+            most = machine.seconds - min(waits, default=machine.seconds)
+            least = machine.seconds - min(
+                (seen_at[moment] for moment in waits), default=machine.seconds
+            )
+            assert one.age is not None
+            assert least - 1 <= one.age <= most + 1, begun
+            assert (one.state is LATE) == (one.age > limit), begun
+            told[one.state] += 1
+    assert told.keys() == {KEPT, LATE}, begun
 
 
 @pytest.fixture
