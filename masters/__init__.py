@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from masters.contracts.look import look_at_contracts as look_at_contracts
     from masters.errors import (
         BadRulebook as BadRulebook,
+        BadTemplate as BadTemplate,
         CannotLease as CannotLease,
         CannotLogTable as CannotLogTable,
         CannotPartition as CannotPartition,
+        CannotPublish as CannotPublish,
         ContractWithoutTerms as ContractWithoutTerms,
         DdlRefused as DdlRefused,
         ImageNameTaken as ImageNameTaken,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
         LensInUse as LensInUse,
         LensOfGroup as LensOfGroup,
         LensRefused as LensRefused,
+        LoginUnfit as LoginUnfit,
         MethodDoesNotFit as MethodDoesNotFit,
         MissingParameter as MissingParameter,
         NoPrimaryKey as NoPrimaryKey,
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
         NoSuchRecord as NoSuchRecord,
         NumbersUsedUp as NumbersUsedUp,
         PartUnrecorded as PartUnrecorded,
+        PublicationExists as PublicationExists,
+        PublicationGranted as PublicationGranted,
         RuleError as RuleError,
         RuleExists as RuleExists,
         RulesMoved as RulesMoved,
@@ -42,20 +47,24 @@ if TYPE_CHECKING:
         SnapshotLogExists as SnapshotLogExists,
         SnapshotLogInUse as SnapshotLogInUse,
         TableAltered as TableAltered,
+        TablePublished as TablePublished,
         TermsContradict as TermsContradict,
         UnknownColumn as UnknownColumn,
         UnknownColumnGroup as UnknownColumnGroup,
         UnknownConstraint as UnknownConstraint,
         UnknownContract as UnknownContract,
+        UnknownGrant as UnknownGrant,
         UnknownImage as UnknownImage,
         UnknownLens as UnknownLens,
         UnknownMethod as UnknownMethod,
         UnknownParameter as UnknownParameter,
+        UnknownPublication as UnknownPublication,
         UnknownRoutine as UnknownRoutine,
         UnknownRule as UnknownRule,
         UnusableRoutine as UnusableRoutine,
         WrongColumnCount as WrongColumnCount,
         WrongColumnType as WrongColumnType,
+        WrongParameters as WrongParameters,
     )
     from masters.log.create_all import (
         LogOfTable as LogOfTable,
@@ -92,6 +101,17 @@ if TYPE_CHECKING:
         LeasedNumbers as LeasedNumbers,
         list_leases as list_leases,
     )
+    from masters.publications.granting import grant as grant, revoke as revoke
+    from masters.publications.publication import (
+        Grant as Grant,
+        Publication as Publication,
+        alter_publication as alter_publication,
+        create_publication as create_publication,
+        drop_publication as drop_publication,
+        list_publications as list_publications,
+        show_publication as show_publication,
+    )
+    from masters.publications.publishable import PublishedTable as PublishedTable
     from masters.resolution.conflict import Conflict as Conflict, Kind as Kind
     from masters.resolution.method import Method as Method
     from masters.resolution.takes import Takes as Takes

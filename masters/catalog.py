@@ -81,6 +81,51 @@ image = Table(
     Column("expires_at", DateTime(timezone=True), nullable=False),
 )
 
+#: A named set of tables, rows and columns that sites may be given.
+publication = Table(
+    "publication",
+    metadata,
+    Column("id", Integer, Identity(), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+)
+
+#: One row for each table of a publication.
+publication_table = Table(
+    "publication_table",
+    metadata,
+    Column(
+        "publication_id",
+        Integer,
+        ForeignKey(publication.c.id, ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("table_schema", Text, primary_key=True),
+    Column("table_name", Text, primary_key=True),
+    # The columns that may be read; NULL for all, also those that are added later.
+    Column("columns", ARRAY(Text)),
+    # By column, the parameter that its value has to be.
+    Column("condition", JSONB, nullable=False),
+)
+
+#: One row for each site that may read a publication.
+publication_grant = Table(
+    "publication_grant",
+    metadata,
+    Column(
+        "publication_id",
+        Integer,
+        ForeignKey(publication.c.id, ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("site_name", Text, primary_key=True),
+    # The role as which the site connects.
+    Column("login", Text, nullable=False),
+    # The values of the parameters, as text.
+    Column("parameters", JSONB, nullable=False),
+    Column("granted_at", DateTime(timezone=True), server_default=func.now()),
+    UniqueConstraint("publication_id", "login"),
+)
+
 #: One row for each table that DDL changed whose columns sites are to follow.
 site_ddl = Table(
     "site_ddl",

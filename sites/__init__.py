@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         NewerSchema as NewerSchema,
         NoFreeValue as NoFreeValue,
         NotAMember as NotAMember,
+        NotGranted as NotGranted,
         OlderSchema as OlderSchema,
         OtherSchema as OtherSchema,
         RecordedAlready as RecordedAlready,

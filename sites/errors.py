@@ -193,6 +193,16 @@ class NotAMember(SnaptideError):
     )
 
 
+class NotGranted(SnaptideError):
+    """The master lets the user of its URL read or write nothing of what was asked."""
+
+    code = "SNP-290"
+    hint = (
+        "At the master, grant the publication (again): snaptide grant SITE PUBLICATION "
+        "NAME. Nothing is lost: snapshots keep their rows, and changes stay queued."
+    )
+
+
 class StillNeeded(SnaptideError):
     """Other objects depend on the objects to be dropped."""
 

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     )
     from snapshots.creating.shapes import list_shapes as list_shapes
     from snapshots.definitions.errors import (
+        BeyondGrant as BeyondGrant,
         CallsUseColumn as CallsUseColumn,
         CannotPark as CannotPark,
         CannotPropagate as CannotPropagate,

@@ -21,12 +21,13 @@ from sqlalchemy import (
     text,
 )
 
-from masters.catalog import registered_snapshot, snapshot_log
+from masters.catalog import publication_table, registered_snapshot, snapshot_log
 from masters.errors import (
     CannotLogTable,
     NoPrimaryKey,
     SnapshotLogExists,
     SnapshotLogInUse,
+    TablePublished,
 )
 from masters.log import arming, log_function, partition, registration, ring
 from masters.log.catalog import find_log, get_log
@@ -129,6 +130,7 @@ def alter_snapshot_log(
         NoSnapshotLog, UnknownTable: the table has no log, or is gone.
         CannotLogTable: it no longer has the key that the log was made for.
         UnknownColumn, CannotPartition: one of the columns cannot be used.
+        TablePublished: the policies of a publication depend on the columns.
     """
     name = names.parse(table)
     for attempt in locks.patiently():
@@ -136,6 +138,7 @@ def alter_snapshot_log(
             locks.briefly(connection)
             identity.confirm(connection, site.name)
             log = get_log(connection, name)
+            _refuse_published(connection, name)
             # Nobody is to go on with a function that knows other columns.
             locks.against_writers(connection, name)
             columns = tuple(partition_columns)
@@ -161,12 +164,14 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
 
     Raises:
         NoSnapshotLog, SnapshotLogInUse.
+        TablePublished: a publication has the table.
     """
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
             identity.read(connection)
             log = get_log(connection, names.parse(table))
+            _refuse_published(connection, names.parse(table))
             users = _users(connection, names.parse(table))
             if users and not force:
                 raise SnapshotLogInUse(
@@ -290,6 +295,16 @@ def _capture(
         fitting=tuple(ring.fitting(table.column(name)) for name in keys),
         partition=partition,
     )
+
+
+def _refuse_published(connection: Connection, name: QualifiedName) -> None:
+    at = publication_table.c
+    of = at.table_schema == name.schema, at.table_name == name.name
+    if connection.scalar(select(exists().where(*of))):
+        raise TablePublished(
+            f"{name} is in a publication, whose policies are about its log.",
+            table=str(name),
+        )
 
 
 def _refuse_unloggable(connection: Connection, table: Table) -> None:

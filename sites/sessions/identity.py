@@ -10,13 +10,19 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from psycopg.errors import UndefinedColumn, UndefinedFunction, UndefinedTable
+from psycopg.errors import (
+    InsufficientPrivilege,
+    UndefinedColumn,
+    UndefinedFunction,
+    UndefinedTable,
+)
 from sqlalchemy import ColumnElement, Connection, Row, Select, select
 from sqlalchemy.exc import ProgrammingError
 
 from sites.catalog import site_identity
 from sites.errors import (
     NotAMember,
+    NotGranted,
     SiteChanged,
     SiteNotInitialised,
     UnsupportedDatabase,
@@ -227,6 +233,11 @@ def _one(
     except ProgrammingError as error:
         if isinstance(error.orig, _MISSING):
             _refuse_other(connection, partner=partner)
+        if isinstance(error.orig, InsufficientPrivilege):
+            raise NotGranted(
+                f"The user of database {connection.engine.url.database}, "
+                f"{connection.engine.url.username}, may not read who that is."
+            ) from error
         raise
     if row is None:
         raise _not_initialised(connection)

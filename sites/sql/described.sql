@@ -2,7 +2,11 @@
 -- long if the state of it is still the one that the caller knows.
 WITH described AS MATERIALIZED (
     SELECT described.oid, described.relkind AS kind,
-           row_security_active(described.oid) AS hides_rows,
+           (row_security_active(described.oid) AND COALESCE((
+               -- Those of a publication divide the table: they hide nothing that its
+               -- sites are to have. Without any, PostgreSQL hides every row.
+               SELECT bool_or(NOT starts_with(p.polname, 'snaptide$')) FROM pg_policy p
+               WHERE p.polrelid = described.oid), true)) AS hides_rows,
            (SELECT r.rulename::text FROM pg_rewrite r
             WHERE r.ev_class = described.oid AND r.ev_type <> '1' AND r.is_instead
               AND r.ev_qual::text = '<>' ORDER BY 1 LIMIT 1) AS instead,

@@ -8,7 +8,11 @@ WITH parent AS (
 )
 SELECT wanted.schema,
        wanted.name,
-       row_security_active(c.oid) AS hides_rows,
+       (row_security_active(c.oid) AND COALESCE((
+               -- Those of a publication divide the table: they hide nothing that its
+               -- sites are to have. Without any, PostgreSQL hides every row.
+               SELECT bool_or(NOT starts_with(p.polname, 'snaptide$')) FROM pg_policy p
+               WHERE p.polrelid = c.oid), true)) AS hides_rows,
        CASE WHEN c.relkind <> 'p' AND NOT c.relhassubclass THEN c.oid END AS alone,
        CASE WHEN c.relpersistence = 'p'
              AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid)

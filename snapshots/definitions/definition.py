@@ -25,6 +25,7 @@ from sites.tables.definitions import UNREADABLE, Definitions, type_definitions
 from sites.tables.indexes import Index
 from sites.tables.table import Column, Table, Unique, describe
 from sites.writing.unique_values import parking_column
+from snapshots.definitions import granted
 from snapshots.definitions import left_out as not_taken
 from snapshots.definitions.errors import (
     CannotPark,
@@ -152,6 +153,7 @@ def _read(
     needs = ddl.default_needs(connection, table)
     drawn = numbered(connection, table, columns, numbers, updatable)
     chosen, left_out = choose(table, columns, needs, updatable, drawn)
+    granted.refuse_beyond(connection, table, chosen, condition, updatable=updatable)
     _require(
         table, chosen, log.identity_columns, IdentityLeftOut, "they identify a row"
     )

@@ -120,6 +120,17 @@ class HiddenRows(SnapshotRefused):
     )
 
 
+class BeyondGrant(SnapshotRefused):
+    """The snapshot needs more than a publication grants to its site."""
+
+    code = "SNP-291"
+    hint = (
+        "Leave out --updatable, --where and --follow, and name the columns that are "
+        "granted (--columns): the master chooses the rows. For more, the site needs a "
+        "user at the master that is no login of a publication."
+    )
+
+
 class TooWide(SnapshotRefused):
     """The table has more or larger columns than a snapshot can hold."""
 

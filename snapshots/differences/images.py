@@ -161,8 +161,10 @@ def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
     # The condition may name columns without their table, so the table has to be alone.
     table = member.master.sql()
     condition = where.clause(member.snapshot.condition)
-    values = at_master_now(member, table).values()
-    rows = select(*values).where(condition).subquery("kept")
+    values = at_master_now(member, table)
+    # Others may not be readable: a publication need not have them.
+    read = dict.fromkeys((*member.snapshot.identity_columns, *member.carried))
+    rows = select(*(values[name] for name in read)).where(condition).subquery("kept")
     return _of_keys(member, rows, keys)
 
 

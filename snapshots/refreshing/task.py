@@ -29,6 +29,7 @@ from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.conditions import where
 from sites.conditions.where import BadCondition
+from sites.errors import NotGranted
 from sites.names import QualifiedName
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Look
@@ -328,11 +329,17 @@ def hold(
     Raises:
         UnknownTable: one of the tables is gone.
         PositionMoved: a log is gone, or a table was gone.
+        NotGranted: our user may not read one of them.
     """
     connection.execution_options(isolation_level="REPEATABLE READ")
     try:
         # In the order in which DDL of a log locks them.
         locks.against_ddl(connection, *sorted(tables), *sorted(logs))
+    except pg.InsufficientPrivilege as error:
+        raise NotGranted(
+            f"{error.diag.message_primary}: it was never granted to this site, or is "
+            "granted no more."
+        ) from error
     except pg.UndefinedTable as error:
         connection.rollback()
         for table in tables:

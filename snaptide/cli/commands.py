@@ -43,6 +43,15 @@ class Commands(LoadedLater):
             "Contracts: how old what a site shows may be, and what it may cost.",
             ["contract"],
         ),
+        "publication": Part(
+            "Publications: what of a master sites may be given.", ["publication"]
+        ),
+        "grant": Part(
+            "Let a site read a publication of a master, for some values.", ["grant"]
+        ),
+        "revoke": Part(
+            "Let a site read a publication of a master no more.", ["revoke"]
+        ),
         "numbers": Part(
             "Numbers that sites lease from the sequences of their masters.",
             ["numbers"],

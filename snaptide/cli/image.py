@@ -72,17 +72,14 @@ def make(
     Example: snaptide image make hq /tmp/jfk flights --where "flights=origin = 'JFK'"
     --expires 30d
     """
-    chosen = {
-        one: [*map(names.plain, names.divided(some, ","))]
-        for one, some in _by_table("--columns", columns).items()
-    }
+    chosen = columns_by_table(columns)
     with working(program, site, "image") as shown, shown(folder.name) as progress:
         report = snapshots.make_image(
             site,
             folder,
             tables,
             name=name,
-            where=_by_table("--where", where),
+            where=by_table("--where", where),
             columns=chosen,
             slice_bytes=_bytes(slice_),
             expires=_time(expires),
@@ -150,7 +147,12 @@ def load(
     show(program, report)
 
 
-def _by_table(option: str, given: list[str] | None) -> dict[str, str]:
+def by_table(option: str, given: list[str] | None) -> dict[str, str]:
+    """What an option that is given as TABLE=... says, by table.
+
+    Raises:
+        BadArgument: it is not given so, or twice for a table.
+    """
     found = {}
     for one in given or ():
         parts = names.divided(one, "=", 1)
@@ -160,6 +162,14 @@ def _by_table(option: str, given: list[str] | None) -> dict[str, str]:
             raise BadArgument(f"{option} is given twice for {parts[0]}.")
         found[parts[0]] = parts[1]
     return found
+
+
+def columns_by_table(given: list[str] | None) -> dict[str, list[str]]:
+    """The columns that `--columns TABLE=COLUMNS` names, by table."""
+    return {
+        one: [*map(names.plain, names.divided(some, ","))]
+        for one, some in by_table("--columns", given).items()
+    }
 
 
 def _bytes(given: str) -> int:

@@ -48,8 +48,8 @@ def plan(program: Program, file: SiteFileName, values: Set = None) -> None:
     end_if(attention=not found.settled)
 
 
-def parameters(given: Sequence[str] | None) -> dict[str, str]:
-    """The values that `--set` gives, as they were written.
+def parameters(given: Sequence[str] | None, option: str = "--set") -> dict[str, str]:
+    """The values that an option gives as NAME=VALUE, as they were written.
 
     Raises:
         BadArgument: there is no equals sign, or a name is given twice.
@@ -60,7 +60,7 @@ def parameters(given: Sequence[str] | None) -> dict[str, str]:
         if not equals or not name:
             raise BadArgument(f"{text!r} is not NAME=VALUE.")
         if name in made:
-            raise BadArgument(f"--set {name} is given twice.")
+            raise BadArgument(f"{option} {name} is given twice.")
         made[name] = value
     return made
 

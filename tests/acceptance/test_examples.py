@@ -247,6 +247,17 @@ def find_bos(sites: Directory) -> None:
     run(sites["hq"], f'ALTER DATABASE "{name}" WITH ALLOW_CONNECTIONS true')
 
 
+def let_log_in(sites: Directory) -> None:
+    """A login of a store that may do nothing; it belongs to the cluster, and stays."""
+    database = sites["hq"].url.database
+    run(
+        sites["hq"],
+        "DO $$ BEGIN IF to_regrole('store3') IS NULL THEN CREATE ROLE store3 LOGIN;"
+        " END IF; END $$",
+        f'REVOKE TEMPORARY ON DATABASE "{database}" FROM PUBLIC',
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     """What a page's examples need."""
@@ -271,6 +282,7 @@ STORIES = {
     "docs/howto/check-masters.md": Story(world="airline", before={"": differ_at_lax}),
     "docs/howto/check.md": Story(world="airport"),
     "docs/howto/choose-conflict-rules.md": Story(world="airport"),
+    "docs/howto/grant-to-sites.md": Story(world="shop", before={"": let_log_in}),
     "docs/howto/handle-the-error-queue.md": Story(
         world="airport", before={"": park_three}
     ),

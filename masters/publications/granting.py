@@ -1,0 +1,143 @@
+"""Grants: which site may read which publication, for which values of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from masters.catalog import publication_grant
+from masters.errors import UnknownGrant, WrongParameters
+from masters.publications import login as logins
+from masters.publications import policies, publication, publishable
+from masters.publications.publication import Grant, Publication
+from sites import Site, names
+from sites.sessions import identity
+from sites.tables import locks
+
+_at = publication_grant.c
+
+
+def grant(
+    master: Site,
+    publication_name: str,
+    site: str,
+    *,
+    login: str | None = None,
+    parameters: Mapping[str, str] | None = None,
+) -> Grant:
+    """Let a site read a publication, for some values (Virtuoso: REPL_GRANT).
+
+    The master binds the values to the login: whatever that asks, it sees rows with
+    these values and no others. Its snapshots need no conditions. A grant that is given
+    again takes the place of the one before, and the site's next refresh compares all
+    rows.
+
+    Parameters:
+        master: as the user who owns the tables.
+        publication_name: of the publication.
+        site: the name of the site.
+        login: the role as which the site connects to the master, by default of the
+            site's name. It exists, and has no rights.
+        parameters: a value, as text, for each parameter of the publication.
+
+    Raises:
+        UnknownPublication: the master has none of that name.
+        LoginUnfit: the login may do more than what is granted, or is another site's.
+        WrongParameters: a value is missing, is too many, or does not fit.
+        CannotPublish: the site reads one of the tables by another publication.
+    """
+    given = dict(parameters or {})
+    role = login or site
+    for attempt in locks.patiently():
+        with attempt, identity.confirmed(master) as connection:
+            locks.briefly(connection)
+            row = publication.find(connection, master, publication_name)
+            logins.refuse_unfit(connection, role, site)
+            shown = publication.described(connection, row)
+            _refuse_other(shown, given)
+            _close(connection, shown, row.id, site)
+            _store(connection, row.id, site, role, given)
+            [made] = [
+                g for g in publication.grants_of(connection, row.id) if g.site == site
+            ]
+            publication.run(connection, policies.opening_ours(role))
+            publication.let_read(connection, row.id, publication_name, made)
+    return made
+
+
+def revoke(master: Site, publication_name: str, site: str) -> None:
+    """Let a site read a publication no more (Virtuoso: REPL_REVOKE).
+
+    Its next refresh is refused, with `NotGranted`. Its snapshots keep their rows.
+
+    Raises:
+        UnknownPublication: the master has none of that name.
+        UnknownGrant: it is not granted to the site.
+    """
+    for attempt in locks.patiently():
+        with attempt, identity.confirmed(master) as connection:
+            locks.briefly(connection)
+            row = publication.find(connection, master, publication_name)
+            shown = publication.described(connection, row)
+            if not _close(connection, shown, row.id, site):
+                raise UnknownGrant(
+                    f"{publication_name} is not granted to {site}.",
+                    publication=publication_name,
+                )
+
+
+def _store(
+    connection: Connection,
+    publication_id: int,
+    site: str,
+    login: str,
+    parameters: Mapping[str, str],
+) -> None:
+    connection.execute(
+        insert(publication_grant).values(
+            publication_id=publication_id,
+            site_name=site,
+            login=login,
+            parameters=dict(parameters),
+        )
+    )
+
+
+def _close(
+    connection: Connection, shown: Publication, publication_id: int, site: str
+) -> bool:
+    """Take away what a grant gave; whether there was one."""
+    gone = (
+        sa.delete(publication_grant)
+        .where(_at.publication_id == publication_id, _at.site_name == site)
+        .returning(_at.login)
+    )
+    login = connection.scalar(gone)
+    if login is None:
+        return False
+    for one in shown.tables:
+        name = names.parse(one.table)
+        there = publishable.existing(connection, name)
+        publication.run(connection, policies.closing(there, login))
+        publication.compare_all(connection, site, name)
+    left = select(func.count()).where(_at.login == login)
+    if not connection.scalar(left):
+        publication.run(connection, policies.closing_ours(login))
+    return True
+
+
+def _refuse_other(shown: Publication, given: Mapping[str, str]) -> None:
+    wanted = {*shown.parameters}
+    if missing := wanted - given.keys():
+        raise WrongParameters(
+            f"{shown.name} needs values for {', '.join(sorted(missing))}.",
+            missing=sorted(missing),
+        )
+    if surplus := given.keys() - wanted:
+        raise WrongParameters(
+            f"{shown.name} has no parameter {', '.join(sorted(surplus))}.",
+            surplus=sorted(surplus),
+        )

@@ -1,0 +1,378 @@
+"""Publications of a master: named sets of tables, rows and columns for sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from psycopg import sql
+from sqlalchemy import Connection, Row, select
+
+from masters.catalog import (
+    publication,
+    publication_grant,
+    publication_table,
+    registered_snapshot,
+)
+from masters.errors import (
+    CannotPublish,
+    PublicationExists,
+    PublicationGranted,
+    UnknownPublication,
+)
+from masters.publications import policies, publishable, template
+from masters.publications.policies import Published
+from masters.publications.publishable import PublishedTable
+from sites import QualifiedName, Site, names
+from sites.sessions import identity
+from sites.tables import locks
+from sites.tables.table import describe
+from sites.transfer.transport import raw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A publication that a site may read."""
+
+    publication: str
+    site: str
+    #: the role as which the site connects
+    login: str
+    #: the values of the parameters of the publication's conditions
+    parameters: Mapping[str, str]
+    granted_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """A named set of tables that sites may be given."""
+
+    name: str
+    tables: tuple[PublishedTable, ...]
+    grants: tuple[Grant, ...]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters that each grant has values for."""
+        return tuple(
+            dict.fromkeys(
+                one
+                for table in self.tables
+                for one in template.read(table.where).values()
+            )
+        )
+
+
+def create_publication(
+    master: Site,
+    name: str,
+    tables: Sequence[str],
+    *,
+    where: Mapping[str, str] | None = None,
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> Publication:
+    """Name a set of tables, rows and columns that sites may be given.
+
+    Nobody may read anything more by it until it is granted (Virtuoso: REPL_PUBLISH,
+    REPL_PUB_ADD). Row-level security is switched on for the tables; it shows every row
+    to all but logins of sites.
+
+    Parameters:
+        master: as the user who owns the tables.
+        tables: each `name` or `schema.name`; they have snapshot logs.
+        where: by table, which rows a site gets: columns and parameters, as in
+            `store_id = :store AND region = :region`. The columns are of the table's
+            key, or partition columns of its log.
+        columns: by table, the columns that may be read; by default all.
+
+    Raises:
+        PublicationExists: the master has one of that name.
+        CannotPublish, BadTemplate: a table cannot be published like that.
+        UnknownTable, NoSnapshotLog: a table, or its log, is not there.
+    """
+    wanted = _wanted(tables, where or {}, columns or {})
+    for attempt in locks.patiently():
+        with attempt, identity.confirmed(master) as connection:
+            locks.briefly(connection)
+            if connection.scalar(select(publication.c.id).where(_named(name))):
+                raise PublicationExists(
+                    f"{master.name} has a publication called {name} already.",
+                    publication=name,
+                )
+            _open_role(connection)
+            made = sa.insert(publication).values(name=name).returning(publication.c.id)
+            _publish(connection, connection.scalar(made), wanted)
+    return show_publication(master, name)
+
+
+def alter_publication(
+    master: Site,
+    name: str,
+    tables: Sequence[str],
+    *,
+    where: Mapping[str, str] | None = None,
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> Publication:
+    """Give a publication other tables, rows or columns, in the place of those it has.
+
+    Sites to which it is granted may read just these from then on, and their next
+    refresh compares all rows.
+
+    Parameters:
+        master, tables, where, columns: as for `create_publication`.
+
+    Raises:
+        UnknownPublication: the master has none of that name.
+        WrongParameters: a condition has a parameter for which a grant has no value, or
+            not a fitting one.
+        CannotPublish, BadTemplate, UnknownTable, NoSnapshotLog: as for
+            `create_publication`; or a site reads one of the tables by another
+            publication.
+    """
+    wanted = _wanted(tables, where or {}, columns or {})
+    for attempt in locks.patiently():
+        with attempt, identity.confirmed(master) as connection:
+            locks.briefly(connection)
+            row = find(connection, master, name)
+            granted = grants_of(connection, row.id)
+            _unpublish(connection, row.id, [one.login for one in granted])
+            _publish(connection, row.id, wanted)
+            for one in granted:
+                let_read(connection, row.id, name, one)
+    return show_publication(master, name)
+
+
+def drop_publication(master: Site, name: str) -> None:
+    """Forget a publication.
+
+    Row-level security is switched off for tables that are in no other.
+
+    Raises:
+        UnknownPublication: the master has none of that name.
+        PublicationGranted: it is granted to a site.
+    """
+    for attempt in locks.patiently():
+        with attempt, identity.confirmed(master) as connection:
+            locks.briefly(connection)
+            row = find(connection, master, name)
+            granted = grants_of(connection, row.id)
+            if granted:
+                sites = ", ".join(one.site for one in granted)
+                raise PublicationGranted(
+                    f"{name} is granted to {sites}.", publication=name
+                )
+            _unpublish(connection, row.id, [])
+            connection.execute(sa.delete(publication).where(_named(name)))
+            if not connection.scalar(select(sa.exists().select_from(publication))):
+                run(connection, policies.unbinding_ours())
+
+
+def list_publications(master: Site) -> list[Publication]:
+    """The publications of a master, by name, and the sites to which they are granted.
+
+    Raises:
+        SiteUnreachable, SiteNotInitialised, OlderSchema, NewerSchema: the master cannot
+            be asked.
+    """
+    with identity.initialised(master) as connection:
+        rows = connection.execute(select(publication).order_by(publication.c.name))
+        return [described(connection, row) for row in rows.all()]
+
+
+def show_publication(master: Site, name: str) -> Publication:
+    """A publication of a master, and the sites to which it is granted.
+
+    Raises:
+        UnknownPublication: the master has none of that name.
+    """
+    with identity.initialised(master) as connection:
+        return described(connection, find(connection, master, name))
+
+
+def find(connection: Connection, master: Site, name: str) -> Row[Any]:
+    """The catalog row of a publication, which nobody else changes until the commit.
+
+    Raises:
+        UnknownPublication: the master has none of that name.
+    """
+    wanted = select(publication).where(_named(name)).with_for_update()
+    row = connection.execute(wanted).one_or_none()
+    if row is None:
+        raise UnknownPublication(
+            f"{master.name} has no publication called {name}.", publication=name
+        )
+    return row
+
+
+def tables_of(connection: Connection, publication_id: int) -> list[PublishedTable]:
+    """The tables of a publication, by name."""
+    at = publication_table.c
+    wanted = select(publication_table).where(at.publication_id == publication_id)
+    rows = connection.execute(wanted.order_by(at.table_schema, at.table_name))
+    return [
+        PublishedTable(
+            table=str(QualifiedName(row.table_schema, row.table_name)),
+            where=template.written(row.condition),
+            columns=None if row.columns is None else tuple(row.columns),
+        )
+        for row in rows
+    ]
+
+
+def grants_of(connection: Connection, publication_id: int) -> list[Grant]:
+    """The grants of a publication, by site."""
+    at = publication_grant.c
+    wanted = (
+        select(publication_grant, publication.c.name)
+        .join(publication)
+        .where(at.publication_id == publication_id)
+        .order_by(at.site_name)
+    )
+    return [
+        Grant(
+            publication=row.name,
+            site=row.site_name,
+            login=row.login,
+            parameters=row.parameters,
+            granted_at=row.granted_at,
+        )
+        for row in connection.execute(wanted)
+    ]
+
+
+def let_read(
+    connection: Connection, publication_id: int, name: str, grant: Grant
+) -> None:
+    """Give a login the rights of a grant, once its row is there.
+
+    Raises:
+        WrongParameters: a value does not fit the column that it is compared with.
+        CannotPublish: the site reads one of the tables by another publication.
+    """
+    for one in published(connection, publication_id):
+        publishable.refuse_unfit_values(connection, one, grant.parameters)
+        publishable.refuse_second(connection, one.table.qualified, grant.login)
+        run(connection, policies.opening(one, grant.login))
+        compare_all(connection, grant.site, one.table.qualified)
+
+
+def compare_all(connection: Connection, site: str, table: QualifiedName) -> None:
+    """Have the next refresh of a site's snapshots of a table compare all rows.
+
+    What the site may read of the table has changed, which no log tells. Writes
+    `registered_snapshot`.
+    """
+    at = registered_snapshot.c
+    connection.execute(
+        sa.delete(registered_snapshot).where(
+            at.site_name == site,
+            at.table_schema == table.schema,
+            at.table_name == table.name,
+        )
+    )
+
+
+def published(connection: Connection, publication_id: int) -> list[Published]:
+    """The tables of a publication as their policies need them."""
+    return [
+        publishable.fitting(connection, publication_id, one)
+        for one in tables_of(connection, publication_id)
+    ]
+
+
+def run(connection: Connection, statements: Iterable[sql.Composed]) -> None:
+    """Run statements, one after the other."""
+    for statement in statements:
+        raw(connection).execute(statement)
+
+
+def _wanted(
+    tables: Sequence[str],
+    where: Mapping[str, str],
+    columns: Mapping[str, Sequence[str]],
+) -> list[PublishedTable]:
+    chosen = {names.parse(one): one for one in tables}
+    for given in (where, columns):
+        for other in {names.parse(one) for one in given} - chosen.keys():
+            raise CannotPublish(f"{other} is not among the tables.", table=str(other))
+    if not chosen:
+        raise CannotPublish("A publication has at least one table.")
+    conditions = {names.parse(one): text for one, text in where.items()}
+    some = {names.parse(one): tuple(these) for one, these in columns.items()}
+    return [
+        PublishedTable(table=str(one), where=conditions.get(one), columns=some.get(one))
+        for one in sorted(chosen)
+    ]
+
+
+def _publish(
+    connection: Connection, publication_id: int, wanted: Sequence[PublishedTable]
+) -> None:
+    for one in wanted:
+        name = names.parse(one.table)
+        describe(connection, name)
+        # Who writes now, does so for logs of before.
+        locks.against_writers(connection, name)
+        made = publishable.fitting(connection, publication_id, one)
+        if not publishable.is_published(connection, name):
+            run(connection, policies.guarding([name, made.log_name]))
+        connection.execute(
+            sa.insert(publication_table).values(
+                publication_id=publication_id,
+                table_schema=name.schema,
+                table_name=name.name,
+                columns=None if one.columns is None else [*one.columns],
+                condition=dict(made.template),
+            )
+        )
+        run(connection, policies.binding(made))
+
+
+def _unpublish(
+    connection: Connection, publication_id: int, logins: Sequence[str]
+) -> None:
+    at = publication_table.c
+    for one in tables_of(connection, publication_id):
+        name = names.parse(one.table)
+        there = publishable.existing(connection, name)
+        run(connection, policies.unbinding(publication_id, there))
+        for login in logins:
+            run(connection, policies.closing(there, login))
+        connection.execute(
+            sa.delete(publication_table).where(
+                at.publication_id == publication_id,
+                at.table_schema == name.schema,
+                at.table_name == name.name,
+            )
+        )
+        if not publishable.is_published(connection, name):
+            run(connection, policies.unguarding(there))
+
+
+def _open_role(connection: Connection) -> None:
+    """With the first publication, bind what logins of sites see of tables of ours."""
+    if connection.scalar(select(sa.exists().select_from(publication))):
+        return
+    made = sql.SQL(
+        "DO $$ BEGIN IF to_regrole({}) IS NULL THEN CREATE ROLE {} NOLOGIN;"
+        " END IF; END $$"
+    )
+    role = sql.Literal(policies.ROLE), sql.Identifier(policies.ROLE)
+    run(connection, [made.format(*role)])
+    run(connection, policies.binding_ours())
+
+
+def described(connection: Connection, row: Row[Any]) -> Publication:
+    """The publication of a catalog row."""
+    return Publication(
+        name=row.name,
+        tables=tuple(tables_of(connection, row.id)),
+        grants=tuple(grants_of(connection, row.id)),
+    )
+
+
+def _named(name: str) -> sa.ColumnElement[bool]:
+    return publication.c.name == name

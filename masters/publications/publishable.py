@@ -1,0 +1,185 @@
+"""Whether a table can be published, and values fit the parameters of its condition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from psycopg import DataError, sql
+from sqlalchemy import Connection, func, select
+
+from masters import group_schema
+from masters.catalog import publication_grant, publication_table
+from masters.errors import BadTemplate, CannotPublish, WrongParameters
+from masters.log import partition
+from masters.log.catalog import find_logs, get_log
+from masters.publications import template
+from masters.publications.policies import Published
+from sites import QualifiedName, names
+from sites.catalog import SCHEMA
+from sites.tables.table import Column, Table, describe, find_table
+from sites.transfer.transport import raw
+from sites.transfer.values import unsized
+
+_FAMILY = (
+    "SELECT EXISTS (SELECT FROM pg_inherits i"
+    " WHERE i.inhparent = %(table)s OR i.inhrelid = %(table)s)"
+)
+_POLICIES = (
+    "SELECT c.relrowsecurity OR"
+    " EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid)"
+    " FROM pg_class c WHERE c.oid = %(table)s"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedTable:
+    """A table of a publication."""
+
+    table: str
+    #: which rows a site gets, as `store_id = :store`; None for all
+    where: str | None
+    #: the columns that it may read; None for all, also those that are added later
+    columns: tuple[str, ...] | None
+
+
+def fitting(
+    connection: Connection, publication_id: int, one: PublishedTable
+) -> Published:
+    """A table of a publication as its policies need it.
+
+    Raises:
+        UnknownTable, NoSnapshotLog: the table, or its log, is not there.
+        CannotPublish, BadTemplate: it cannot be published like that.
+    """
+    name = names.parse(one.table)
+    table, log = describe(connection, name), get_log(connection, name)
+    made = Published(
+        publication_id=publication_id,
+        table=table,
+        log=log.log_table,
+        identity=tuple(log.identity_columns),
+        template=template.read(one.where),
+        columns=one.columns,
+        since=str(connection.scalar(select(func.pg_current_xact_id()))),
+    )
+    _refuse_unfit(connection, made)
+    known = {*made.identity, *partition.of_log(connection, log.log_table)}
+    for column in made.template:
+        _refuse_unbound(table, column, known)
+    _refuse_columns(made)
+    return made
+
+
+def is_published(connection: Connection, table: QualifiedName) -> bool:
+    """Whether a table is in any publication of the master."""
+    return bool(connection.scalar(select(sa.exists().where(*_is(table)))))
+
+
+def existing(connection: Connection, table: QualifiedName) -> list[QualifiedName]:
+    """A published table and its log, as far as they are there."""
+    logs = [QualifiedName(SCHEMA, log) for log in find_logs(connection, [table])]
+    return [one for one in (table, *logs) if find_table(connection, one)]
+
+
+def refuse_second(connection: Connection, table: QualifiedName, login: str) -> None:
+    """Refuse to let a login read a table by two publications: rights would add up."""
+    at = publication_grant.c
+    both = (
+        select(func.count())
+        .select_from(publication_table)
+        .join(
+            publication_grant, at.publication_id == publication_table.c.publication_id
+        )
+    )
+    if connection.scalar(both.where(*_is(table), at.login == login)) != 1:
+        raise CannotPublish(
+            f"{login} may read {table} by another publication already: it would get "
+            "the columns of one for the rows of the other.",
+            table=str(table),
+        )
+
+
+def refuse_unfit_values(
+    connection: Connection, one: Published, values: Mapping[str, str]
+) -> None:
+    """Refuse values that the columns of a condition cannot have.
+
+    Raises:
+        WrongParameters.
+    """
+    for column, parameter in one.template.items():
+        kind = unsized(one.table.column(column).recorded)
+        asked = sql.SQL("SELECT CAST({}::text AS {})::text")
+        value = values[parameter]
+        try:
+            with connection.begin_nested():
+                raw(connection).execute(asked.format(sql.Literal(value), sql.SQL(kind)))
+        except DataError as error:
+            raise WrongParameters(
+                f"{parameter}={value} is no value for column {column} of "
+                f"{one.table.qualified}, of type {kind}.",
+                parameter=parameter,
+            ) from error
+
+
+def _refuse_unfit(connection: Connection, one: Published) -> None:
+    name, driver = one.table.qualified, raw(connection)
+    asked = {"table": one.table.oid}
+    why = None
+    if one.table.kind != "r" or driver.execute(_FAMILY, asked).fetchone() == (True,):
+        why = "has partitions or children, which policies do not reach"
+    elif group_schema.versions(connection).get(name) is not None:
+        why = "belongs to a replication group"
+    elif not is_published(connection, name) and (
+        driver.execute(_POLICIES, asked).fetchone() == (True,)
+    ):
+        why = "has row-level security of its own"
+    if why:
+        raise CannotPublish(f"{name} cannot be published: it {why}.", table=str(name))
+
+
+def _refuse_unbound(table: Table, column: str, known: set[str]) -> None:
+    name = table.qualified
+    if column not in table.names:
+        raise BadTemplate(f"{name} has no column {column}.", table=str(name))
+    if column not in known:
+        raise BadTemplate(
+            f"The log of {name} does not record {column}, so it cannot tell whose rows "
+            "have left: declare it a partition column (snaptide log alter SITE "
+            f"{name} --partition-columns {column}).",
+            table=str(name),
+        )
+    if not _is_plain(table.column(column)):
+        raise BadTemplate(
+            f"Column {column} of {name} is compared by rules of its own "
+            "(its collation, or its operator =).",
+            table=str(name),
+        )
+
+
+def _is_plain(column: Column) -> bool:
+    return column.deterministic and column.equality is None
+
+
+def _refuse_columns(one: Published) -> None:
+    if one.columns is None:
+        return
+    name = one.table.qualified
+    unknown = [column for column in one.columns if column not in one.table.names]
+    if unknown:
+        raise CannotPublish(
+            f"{name} has no column {', '.join(unknown)}.", table=str(name)
+        )
+    missing = [column for column in one.identity if column not in one.columns]
+    if missing:
+        raise CannotPublish(
+            f"The columns of {name} must include {', '.join(missing)}: its key.",
+            table=str(name),
+        )
+
+
+def _is(table: QualifiedName) -> Sequence[sa.ColumnElement[bool]]:
+    at = publication_table.c
+    return at.table_schema == table.schema, at.table_name == table.name

@@ -1,0 +1,7 @@
+"""SQL about the rights of logins, as text."""
+
+from functools import partial
+
+from sites import sql
+
+load = partial(sql.load, package=__name__)

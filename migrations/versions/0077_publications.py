@@ -1,0 +1,59 @@
+"""Publications at a master, and the sites to which they are granted."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from sites.sessions.revisions import folder
+
+revision = "0077"
+down_revision = "0074"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "publication",
+        sa.Column("id", sa.Integer(), sa.Identity(), primary_key=True),
+        sa.Column("name", sa.Text(), nullable=False, unique=True),
+        schema="snaptide",
+    )
+    op.create_table(
+        "publication_table",
+        _publication(),
+        sa.Column("table_schema", sa.Text(), primary_key=True),
+        sa.Column("table_name", sa.Text(), primary_key=True),
+        sa.Column("columns", ARRAY(sa.Text())),
+        sa.Column("condition", JSONB(), nullable=False),
+        schema="snaptide",
+    )
+    op.create_table(
+        "publication_grant",
+        _publication(),
+        sa.Column("site_name", sa.Text(), primary_key=True),
+        sa.Column("login", sa.Text(), nullable=False),
+        sa.Column("parameters", JSONB(), nullable=False),
+        sa.Column(
+            "granted_at", sa.DateTime(timezone=True), server_default=sa.func.now()
+        ),
+        sa.UniqueConstraint("publication_id", "login"),
+        schema="snaptide",
+    )
+    op.execute((folder() / "sql" / "publications.sql").read_text("utf-8"))
+
+
+def downgrade() -> None:
+    for function in ("granted(int)", "granted_site()", "is_granted(text, text)"):
+        op.execute(f"DROP FUNCTION snaptide.{function}")
+    for table in ("publication_grant", "publication_table", "publication"):
+        op.drop_table(table, schema="snaptide")
+
+
+def _publication() -> sa.Column[int]:
+    return sa.Column(
+        "publication_id",
+        sa.Integer(),
+        sa.ForeignKey("snaptide.publication.id", ondelete="CASCADE"),
+        primary_key=True,
+    )

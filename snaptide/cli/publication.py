@@ -1,0 +1,140 @@
+"""`snaptide publication`, and the options that say what is in one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+
+import masters
+from snaptide.cli.arguments import SiteArgument
+from snaptide.cli.image import by_table, columns_by_table
+from snaptide.cli.output import show, show_facts, table
+from snaptide.cli.program import Program
+from snaptide.cli.verbs import Verbs
+
+app = Verbs()
+
+Name = Annotated[
+    str, typer.Argument(metavar="PUBLICATION", help="The publication's name.")
+]
+Tables = Annotated[
+    list[str], typer.Argument(metavar="TABLE...", help="table or schema.table")
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TABLE=CONDITION",
+        help="Which rows of a table a site gets: column = :parameter, several joined "
+        "by AND; default: all; repeatable.",
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TABLE=COLUMNS",
+        help="The columns of a table, separated by commas; default: all; repeatable.",
+    ),
+]
+
+
+@app.command()
+def create(
+    program: Program,
+    site: SiteArgument,
+    name: Name,
+    tables: Tables,
+    where: Where = None,
+    columns: Columns = None,
+) -> None:
+    """Name a set of tables, rows and columns of a master that sites may be given.
+
+    Nobody may read anything more by it until it is granted.
+
+    Example: snaptide publication create hq sales sale --where "sale=store_id = :store"
+    """
+    made = masters.create_publication(
+        site,
+        name,
+        tables,
+        where=by_table("--where", where),
+        columns=columns_by_table(columns),
+    )
+    show(program, made, lambda: _shown(made))
+
+
+@app.command()
+def alter(
+    program: Program,
+    site: SiteArgument,
+    name: Name,
+    tables: Tables,
+    where: Where = None,
+    columns: Columns = None,
+) -> None:
+    """Give a publication other tables, rows or columns, in the place of those it has.
+
+    Sites to which it is granted may read just these from then on, and their next
+    refresh compares all rows.
+
+    Example: snaptide publication alter hq sales sale product
+    --where "sale=store_id = :store"
+    """
+    made = masters.alter_publication(
+        site,
+        name,
+        tables,
+        where=by_table("--where", where),
+        columns=columns_by_table(columns),
+    )
+    show(program, made, lambda: _shown(made))
+
+
+@app.command()
+def drop(program: Program, site: SiteArgument, name: Name) -> None:
+    """Forget a publication that is granted to no site.
+
+    Example: snaptide publication drop hq sales
+    """
+    masters.drop_publication(site, name)
+    show_facts(program, site=site.name, dropped=name)
+
+
+@app.command("list")
+def list_(program: Program, site: SiteArgument) -> None:
+    """List the publications of a master.
+
+    Example: snaptide publication list hq
+    """
+    found = masters.list_publications(site)
+    rows = [
+        (one.name, [t.table for t in one.tables], [g.site for g in one.grants])
+        for one in found
+    ]
+    show(program, found, lambda: table(["publication", "tables", "sites"], rows))
+
+
+@app.command("show")
+def show_(program: Program, site: SiteArgument, name: Name) -> None:
+    """Show the tables of a publication, and the sites to which it is granted.
+
+    Example: snaptide publication show hq sales
+    """
+    found = masters.show_publication(site, name)
+    show(program, found, lambda: _shown(found))
+
+
+def _shown(found: masters.Publication) -> RenderableType:
+    tables = [
+        (one.table, one.where or "all rows", one.columns or "all")
+        for one in found.tables
+    ]
+    grants = [
+        (one.site, one.login, [f"{k}={v}" for k, v in one.parameters.items()])
+        for one in found.grants
+    ]
+    return Group(
+        table(["table", "rows", "columns"], tables),
+        table(["site", "login", "parameters"], grants),
+    )

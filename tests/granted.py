@@ -1,0 +1,62 @@
+"""A master that grants rows of its tables to a site, and the site's login there."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import sql
+
+import masters
+from sites import Directory, Site
+from snaptide.embedded import PostgresServer
+from tests.fix_secrets import watched
+from tests.linked_table import run
+
+PASSWORD = "only-for-granted-sites"
+
+
+@contextmanager
+def login(server: PostgresServer, hq: Site) -> Iterator[str]:
+    """A role that may log in at the master and do nothing else; dropped afterwards."""
+    watched.remember(PASSWORD)
+    name = f"store_{secrets.token_hex(4)}"
+    database = sql.Identifier(str(hq.url.database))
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute(
+            sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
+                sql.Identifier(name), sql.Literal(PASSWORD)
+            )
+        )
+        admin.execute(
+            sql.SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(database)
+        )
+    yield name
+    with psycopg.connect(
+        hq.url.set(drivername="postgresql").render_as_string(False), autocommit=True
+    ) as admin:
+        admin.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(name)))
+        admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+def stores(hq: Site) -> None:
+    """Sales of two stores, whose log tells them apart, and a table for nobody."""
+    run(
+        hq,
+        "CREATE TABLE public.sale (id int PRIMARY KEY, store_id int NOT NULL,"
+        " what text, cost int)",
+        "INSERT INTO public.sale SELECT i, 3 + i % 2, 'thing ' || i, i"
+        " FROM generate_series(1, 10) i",
+        "CREATE TABLE public.salary (id int PRIMARY KEY, pays int)",
+        "INSERT INTO public.salary VALUES (1, 100)",
+    )
+    masters.create_snapshot_log(hq, "sale", partition_columns=["store_id"])
+    masters.create_snapshot_log(hq, "salary")
+
+
+def as_login(sites: Directory, name: str) -> Directory:
+    """The sites, where the master is reached as this login."""
+    url = sites["hq"].url.set(username=name, password=PASSWORD)
+    return Directory({"hq": url, "jfk": sites["jfk"].url})

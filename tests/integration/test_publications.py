@@ -1,0 +1,327 @@
+"""Publications: what a site gets of a master, by its login and not by its condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import masters
+import snapshots
+from masters.errors import (
+    BadTemplate,
+    CannotPublish,
+    LoginUnfit,
+    NoSnapshotLog,
+    PublicationExists,
+    PublicationGranted,
+    TablePublished,
+    UnknownGrant,
+    UnknownPublication,
+    WrongParameters,
+)
+from sites import Directory, Site
+from sites.errors import NotGranted, UnknownTable
+from snapshots.definitions.errors import BeyondGrant
+from snaptide.embedded import PostgresServer
+from tests.fix_commands import Snaptide
+from tests.fix_sites import log
+from tests.granted import as_login, login, stores
+from tests.linked_table import run
+from tests.stories import refresh
+
+#: A function that tells anybody what nobody may read.
+_PAYS = (
+    "CREATE FUNCTION public.pays() RETURNS int LANGUAGE sql"
+    " SECURITY DEFINER AS 'SELECT pays FROM public.salary'"
+)
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture
+def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
+    """Sales at hq, and the login of jfk."""
+    stores(sites["hq"])
+    with login(server, sites["hq"]) as name:
+        yield name
+
+
+@pytest.fixture
+def granted(sites: Directory, store: str) -> Iterator[Site]:
+    """The site jfk, to which the sales of store 3 are granted."""
+    hq = sites["hq"]
+    masters.create_publication(
+        hq, "sales", ["sale"], where={"sale": "store_id = :store"}
+    )
+    masters.grant(hq, "sales", "jfk", login=store, parameters={"store": "3"})
+    with as_login(sites, store) as directory:
+        yield directory["jfk"]
+
+
+def ids(site: Site) -> list[int]:
+    return [row[0] for row in run(site, "SELECT id FROM public.sale ORDER BY 1")]
+
+
+def test_a_site_gets_its_rows_without_a_condition(
+    sites: Directory, granted: Site
+) -> None:
+    hq = sites["hq"]
+    snapshots.create(granted, "sale", master="hq")
+    refresh(granted, "sale")
+    assert ids(granted) == [2, 4, 6, 8, 10]
+    # One moves to another store, one comes from there, one goes, and one is new.
+    run(
+        hq,
+        "UPDATE public.sale SET store_id = 4 WHERE id = 2",
+        "UPDATE public.sale SET store_id = 3 WHERE id = 1",
+        "DELETE FROM public.sale WHERE id IN (3, 4)",
+        "INSERT INTO public.sale VALUES (11, 3, 'new', 1), (12, 4, 'new', 1)",
+    )
+    [report] = refresh(granted, "sale").values()
+    assert report.method == "fast"
+    assert report.window_keys == 4
+    assert ids(granted) == [1, 6, 8, 10, 11]
+    [report] = refresh(granted, "sale").values()
+    assert report.window_keys == 0
+
+
+def test_what_is_revoked_stays_at_the_site(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    snapshots.create(granted, "sale", master="hq")
+    refresh(granted, "sale")
+    masters.revoke(hq, "sales", "jfk")
+    with pytest.raises(NotGranted):
+        refresh(granted, "sale")
+    assert ids(granted) == [2, 4, 6, 8, 10]
+
+
+def test_only_granted_columns_are_read(sites: Directory, store: str) -> None:
+    hq = sites["hq"]
+    masters.create_publication(
+        hq,
+        "sales",
+        ["sale"],
+        where={"sale": "store_id = :store"},
+        columns={"sale": ["id", "what"]},
+    )
+    masters.grant(hq, "sales", "jfk", login=store, parameters={"store": "3"})
+    with as_login(sites, store) as directory:
+        jfk = directory["jfk"]
+        with pytest.raises(BeyondGrant, match="sale: column store_id, column cost"):
+            snapshots.create(jfk, "sale", master="hq")
+        less: dict[str, Any] = {"master": "hq", "columns": ["id", "what"]}
+        for more in ({"updatable": True}, {"where": "id > 4"}):
+            with pytest.raises(BeyondGrant, match="to this site"):
+                snapshots.create(jfk, "sale", **less, **more)
+        snapshots.create(jfk, "sale", master="hq", columns=["id", "what"])
+        refresh(jfk, "sale")
+        run(hq, "UPDATE public.sale SET what = 'other' WHERE id < 3")
+        [report] = refresh(jfk, "sale").values()
+        assert (report.method, report.window_keys) == ("fast", 1)
+        found = run(jfk, "SELECT id, what FROM public.sale ORDER BY 1 LIMIT 2")
+        assert found == [(2, "other"), (4, "thing 4")]
+        run(hq, "UPDATE public.sale SET what = repeat('more', 300)")
+        refresh(jfk, "sale", method="c")
+        longer = "SELECT count(*) FROM public.sale WHERE what LIKE 'moremore%'"
+        assert run(jfk, longer) == [(5,)]
+
+
+def test_other_values_and_other_conditions_are_compared_in_full(
+    sites: Directory, granted: Site, store: str
+) -> None:
+    hq = sites["hq"]
+    snapshots.create(granted, "sale", master="hq")
+    refresh(granted, "sale")
+    masters.grant(hq, "sales", "jfk", login=store, parameters={"store": "4"})
+    [report] = refresh(granted, "sale").values()
+    assert report.method == "complete"
+    assert ids(granted) == [1, 3, 5, 7, 9]
+    masters.alter_publication(hq, "sales", ["sale"], where={"sale": "id = :store"})
+    [report] = refresh(granted, "sale").values()
+    assert report.method == "complete"
+    assert ids(granted) == [4]
+    # By its key, too, the log tells whose rows have left.
+    run(hq, "UPDATE public.sale SET id = 40 WHERE id = 4")
+    [report] = refresh(granted, "sale").values()
+    assert (report.method, report.window_keys) == ("fast", 1)
+    assert ids(granted) == []
+
+
+def test_rows_whose_column_was_renamed_are_not_missed(
+    sites: Directory, granted: Site
+) -> None:
+    hq = sites["hq"]
+    snapshots.create(granted, "sale", master="hq")
+    refresh(granted, "sale")
+    run(
+        hq,
+        "ALTER TABLE public.sale RENAME store_id TO shop",
+        "UPDATE public.sale SET shop = 4 WHERE id = 2",
+        "ALTER TABLE public.sale RENAME shop TO store_id",
+    )
+    refresh(granted, "sale")
+    assert ids(granted) == [4, 6, 8, 10]
+
+
+def test_all_others_see_every_row(sites: Directory, granted: Site) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    role = f"clerk_{granted.url.database}"
+    run(
+        hq,
+        f"CREATE ROLE {role}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON public.sale TO {role}",
+    )
+    try:
+        as_clerk = (
+            f"SET LOCAL ROLE {role}",
+            "INSERT INTO public.sale VALUES (20, 9, 'new', 1)",
+            "SELECT count(*) FROM public.sale",
+        )
+        assert run(hq, *as_clerk) == [(11,)]
+    finally:
+        run(hq, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+    snapshots.create(jfk, "sale", master="hq")
+    refresh(jfk, "sale")
+    assert len(ids(jfk)) == 11
+
+
+def test_nothing_is_left_of_a_publication(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    with pytest.raises(PublicationGranted, match="granted to jfk"):
+        masters.drop_publication(hq, "sales")
+    with pytest.raises(TablePublished):
+        masters.drop_snapshot_log(hq, "sale", force=True)
+    with pytest.raises(TablePublished):
+        masters.alter_snapshot_log(hq, "sale", partition_columns=[])
+    masters.revoke(hq, "sales", "jfk")
+    masters.drop_publication(hq, "sales")
+    secured = "SELECT count(*) FROM pg_class WHERE relrowsecurity"
+    assert run(hq, secured) == [(0,)]
+    assert run(hq, "SELECT count(*) FROM pg_policy") == [(0,)]
+    assert masters.list_publications(hq) == []
+    masters.alter_snapshot_log(hq, "sale", partition_columns=[])
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "says"),
+    [
+        ("store_id > :store", BadTemplate, "not of the form"),
+        ("store_id = 3", BadTemplate, "not of the form"),
+        ("store_id = :a OR true", BadTemplate, "not of the form"),
+        ("store_id = :a AND store_id = :b", BadTemplate, "names store_id twice"),
+        ("shop = :store", BadTemplate, "no column shop"),
+        ("what = :what", BadTemplate, "does not record what"),
+    ],
+)
+def test_conditions_that_cannot_be_bound(
+    sites: Directory, store: str, where: str, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        masters.create_publication(sites["hq"], "s", ["sale"], where={"sale": where})
+    assert masters.list_publications(sites["hq"]) == []
+    assert run(sites["hq"], "SELECT count(*) FROM pg_policy") == [(0,)]
+
+
+def test_tables_that_cannot_be_published(sites: Directory, store: str) -> None:
+    hq = sites["hq"]
+    run(
+        hq,
+        "CREATE TABLE public.parted (id int PRIMARY KEY) PARTITION BY LIST (id)",
+        "CREATE TABLE public.own (id int PRIMARY KEY)",
+        "CREATE POLICY mine ON public.own USING (true)",
+        "CREATE TABLE public.bare (id int PRIMARY KEY)",
+    )
+    log(hq, "parted", "own")
+    for table, says in {"parted": "partitions", "own": "of its own"}.items():
+        with pytest.raises(CannotPublish, match=says):
+            masters.create_publication(hq, "s", [table])
+    with pytest.raises(NoSnapshotLog):
+        masters.create_publication(hq, "s", ["bare"])
+    with pytest.raises(UnknownTable):
+        masters.create_publication(hq, "s", ["gone"])
+    with pytest.raises(CannotPublish, match="must include id"):
+        masters.create_publication(hq, "s", ["sale"], columns={"sale": ["what"]})
+    with pytest.raises(CannotPublish, match="has no column price"):
+        masters.create_publication(hq, "s", ["sale"], columns={"sale": ["id", "price"]})
+    with pytest.raises(CannotPublish, match="salary is not among"):
+        masters.create_publication(hq, "s", ["sale"], columns={"salary": ["id"]})
+
+
+def test_grants_that_are_refused(
+    sites: Directory, granted: Site, store: str, server: PostgresServer
+) -> None:
+    hq = sites["hq"]
+    with pytest.raises(PublicationExists):
+        masters.create_publication(hq, "sales", ["sale"])
+    with pytest.raises(UnknownPublication):
+        masters.grant(hq, "sale", "jfk", login=store)
+    with pytest.raises(UnknownGrant):
+        masters.revoke(hq, "sales", "lga")
+    with pytest.raises(LoginUnfit, match="the login of jfk"):
+        masters.grant(hq, "sales", "lga", login=store, parameters={"store": "4"})
+    with pytest.raises(LoginUnfit, match="no such role"):
+        masters.grant(hq, "sales", "lga", parameters={"store": "4"})
+    for values, says in {
+        (): "needs values for store",
+        (("store", "4"), ("shop", "4")): "no parameter shop",
+        (("store", "four"),): "store=four is no value for column store_id",
+    }.items():
+        with pytest.raises(WrongParameters, match=says):
+            masters.grant(hq, "sales", "jfk", login=store, parameters=dict(values))
+    masters.create_publication(hq, "all", ["sale"])
+    with pytest.raises(CannotPublish, match="by another publication"):
+        masters.grant(hq, "all", "jfk", login=store)
+    # Nothing of these was kept.
+    [one] = masters.show_publication(hq, "sales").grants
+    assert (one.site, one.login, one.parameters) == ("jfk", store, {"store": "3"})
+    assert masters.show_publication(hq, "all").grants == ()
+
+
+@pytest.mark.parametrize(
+    ("statements", "says"),
+    [
+        (["ALTER ROLE {login} BYPASSRLS"], "bypass row-level security"),
+        (["GRANT pg_read_all_data TO {login}"], "a member of pg_read_all_data"),
+        (
+            ["GRANT SELECT (pays) ON public.salary TO {login}"],
+            "rights on public.salary",
+        ),
+        (["GRANT TEMPORARY ON DATABASE {database} TO {login}"], "temporary tables"),
+        (["GRANT CREATE ON SCHEMA public TO {login}"], "create objects in public"),
+        (
+            [
+                _PAYS,
+            ],
+            r"rights of their owners: (public\.)?pays\(\)",
+        ),
+    ],
+)
+def test_logins_that_may_do_more(
+    sites: Directory, store: str, statements: list[str], says: str
+) -> None:
+    hq = sites["hq"]
+    masters.create_publication(hq, "sales", ["sale"])
+    database = f'"{hq.url.database}"'
+    run(hq, *(one.format(login=store, database=database) for one in statements))
+    with pytest.raises(LoginUnfit, match=says):
+        masters.grant(hq, "sales", "jfk", login=store)
+
+
+def test_the_commands(sites: Directory, store: str, snaptide: Snaptide) -> None:
+    where = ["--where", "sale=store_id = :store"]
+    made = snaptide.said("publication", "create", "hq", "sales", "sale", *where)
+    assert "store_id" in made
+    columns = ["--columns", "sale=id,store_id"]
+    snaptide.said("publication", "alter", "hq", "sales", "sale", *where, *columns)
+    to = ["hq", "sales", "jfk"]
+    snaptide.said("grant", *to, "--param", "store=3", "--login", store)
+    shown = snaptide.said("publication", "show", "hq", "sales")
+    assert "store=3" in shown
+    assert store in shown
+    assert "jfk" in snaptide.said("publication", "list", "hq")
+    assert "SNP-157" in snaptide.said("publication", "drop", "hq", "sales", code=1)
+    snaptide.said("revoke", *to)
+    snaptide.said("publication", "drop", "hq", "sales")
+    assert masters.list_publications(sites["hq"]) == []
