@@ -119,11 +119,7 @@ delivery = Table(
     Column("calls", BigInteger, nullable=False),
     # NULL until a batch takes it; afterwards only repairs and agreements change it.
     Column("batch", BigInteger),
-    # A hint for purge and operators; the truth is the destination's marker.
-    Column("delivered_at", DateTime(timezone=True)),
     UniqueConstraint("destination", "batch", "order_no"),
-    # Half of each page stays free for the update that marks a row as delivered.
-    postgresql_with={"fillfactor": 50},
 )
 
 #: One row for each destination: how far its queue was cut into batches.
@@ -163,6 +159,24 @@ destination = Table(
     Column("delivered", BigInteger, nullable=False, server_default=text("0")),
     Column("last_error", Text),
     Column("last_error_at", DateTime(timezone=True)),
+)
+
+#: One row for each batch that has deliveries: how much of it was answered. It is a hint
+#: for purge and operators; the truth is the destination's marker.
+batch = Table(
+    "batch",
+    metadata,
+    Column(
+        "destination",
+        Text,
+        ForeignKey(destination.c.name, ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    # The destination has answered its transactions up to this order number.
+    Column("answered", BigInteger, nullable=False, server_default=text("0")),
+    # When that was last noted; NULL before.
+    Column("answered_at", DateTime(timezone=True)),
 )
 
 #: Why nothing is pushed to a destination; without a row, it is open. Only

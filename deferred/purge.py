@@ -13,8 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, and_, func, not_, select
 
 from deferred.batches import ledger, work
+from deferred.batches.batch import forget_batches
 from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
 from deferred.catalog import queue as queue_catalog
+from deferred.queues.delivered import delivered_before, is_delivered
 from deferred.queues.queue import Queue, call_numbers, list_queues, undelivered_calls
 from deferred.queues.refresh_coverage import beyond, waiting_since_before
 from sites import Site, faults
@@ -102,7 +104,7 @@ def _purge_procedures(
             delivery,
             and_(delivery.c.destination == each.c.name, delivery.c.xid == each.c.xid),
         )
-        .where(not_(func.coalesce(_answered_before(retention), sa.false())))
+        .where(not_(delivered_before(retention)))
     )
     changes = (sa.exists().where(one.c.xid == call.c.xid) for one in queues)
     done = and_(call.c.call_no.not_in(needed), *map(not_, changes))
@@ -230,21 +232,16 @@ def _note_settled(connection: Connection, name: str, gone: sa.Select[Any]) -> No
 
 
 def _delivered_before(queue: Queue, age: timedelta) -> sa.ColumnElement[bool]:
-    return and_(delivery.c.destination == queue.destination, _answered_before(age))
-
-
-def _answered_before(age: timedelta) -> sa.ColumnElement[bool]:
-    return delivery.c.delivered_at < func.clock_timestamp() - sa.cast(age, sa.Interval)
+    return and_(delivery.c.destination == queue.destination, delivered_before(age))
 
 
 def _purge_transactions(connection: Connection, retention: timedelta) -> int:
     """Delete transactions that have no calls left in any queue."""
     left = sa.union_all(*call_numbers(connection)).subquery()
-    cutoff = func.clock_timestamp() - sa.cast(retention, sa.Interval)
     # A transaction without a delivery is in no window: its queue was dropped.
     needed = sa.exists().where(
         delivery.c.xid == deferred_transaction.c.xid,
-        sa.or_(delivery.c.delivered_at.is_(None), delivery.c.delivered_at >= cutoff),
+        not_(delivered_before(retention)),
     )
     done = and_(
         not_(needed),
@@ -255,7 +252,8 @@ def _purge_transactions(connection: Connection, retention: timedelta) -> int:
         connection.execute(
             sa.delete(delivery).where(
                 delivery.c.xid.not_in(select(deferred_transaction.c.xid)),
-                delivery.c.delivered_at.is_not(None),
+                is_delivered(),
             )
         )
+        forget_batches(connection)
     return gone

@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, cast, exists, or_,
 
 from deferred.catalog import delivery
 from deferred.error_catalog import error_call, error_procedure
+from deferred.queues.delivered import is_delivered
 from deferred.queues.queue import Queue, delivery_of, undelivered_procedures
 from deferred.row_history.events import Wanted
 from groups import table_queue
@@ -65,7 +66,7 @@ def _unsent(queue: Queue, base: Table, wanted: Wanted | None) -> ColumnElement[b
     found = (
         exists()
         .select_from(calls.outerjoin(delivery, delivery_of(queue, calls)))
-        .where(delivery.c.delivered_at.is_(None), queue.goes_there(calls.c.xid))
+        .where(sa.not_(is_delivered()), queue.goes_there(calls.c.xid))
         .where(_starts_from_now(queue, calls, base))
     )
     if wanted is None:

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, and_, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from deferred.batches.batch import note_all_answered
 from deferred.batches.cut import by_transaction, deliveries
 from deferred.batches.ledger import original
 from deferred.batches.marker import Marker
@@ -165,8 +166,8 @@ def redirect(
     """Send queues of one destination to another one.
 
     Call it in a REPEATABLE READ transaction after `lock_writers`, as the only pusher of
-    both. Writes routes, deliveries, destinations, schedules, queues, extra keys,
-    triggers.
+    both. Writes routes, deliveries, batches, destinations, schedules, queues, extra
+    keys, triggers.
 
     Parameters:
         at: the marker at the new destination.
@@ -268,12 +269,11 @@ def _settle(
             func.greatest(made.order_no, counted.c.last, type_=sa.BigInteger),
             counted.c.calls,
             literal(BY_ANOTHER_WAY, sa.BigInteger),
-            func.clock_timestamp(),
         )
         .join(counted, counted.c.xid == made.xid)
         .where(settled)
     )
-    columns = ["destination", "xid", "order_no", "calls", "batch", "delivered_at"]
+    columns = ["destination", "xid", "order_no", "calls", "batch"]
     new = insert(delivery).from_select(columns, rows).on_conflict_do_nothing()
     connection.execute(new)
     return connection.scalar(select(func.count()).select_from(rows.subquery())) or 0
@@ -328,6 +328,7 @@ def _know(connection: Connection, to: Identity, at: Marker) -> None:
                 batch_end=at.order_no,
             )
         )
+    note_all_answered(connection, to.name, BY_ANOTHER_WAY)
     connection.execute(deliveries(connection, to.name))
     connection.execute(
         update(destination)

@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, or_, s
 
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.queues.backlog import Backlog, backlog_of
+from deferred.queues.delivered import is_delivered
 from deferred.queues.queue import Queue, changes_key, list_queues
 from sites import Site
 from sites.capture import position
@@ -159,7 +160,7 @@ def _before(queue: Queue, ids: Sequence[str]) -> sa.Select[Any]:
     answered = sa.exists().where(
         delivery.c.destination == queue.destination,
         delivery.c.xid == calls.c.xid,
-        delivery.c.delivered_at.is_not(None),
+        is_delivered(),
     )
     waits = and_(queue.goes_there(calls.c.xid), sa.not_(answered))
     every = sa.union_all(*_keys(queue, calls, waits)).subquery()

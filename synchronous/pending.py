@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, select
 
 from deferred.catalog import deferred_transaction, delivery
+from deferred.queues.delivered import is_delivered
 from deferred.queues.queue import Queue
 from sites.tables.table import ForeignKey
 from sites.transfer.types import Xid8
@@ -104,7 +105,7 @@ def _refuse(
     waiting = ~sa.exists().where(
         delivery.c.destination == queue.destination,
         delivery.c.xid == deferred_transaction.c.xid,
-        delivery.c.delivered_at.is_not(None),
+        is_delivered(),
     )
     ours = sa.literal_column(f"'{int(xid)}'", Xid8())
     found = connection.execute(

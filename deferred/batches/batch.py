@@ -9,10 +9,17 @@ from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, cast, func, select
+from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches.called import ProcedureCall
 from deferred.batches.marker import Marker
-from deferred.catalog import deferred_transaction, delivery, procedure_call
+from deferred.catalog import batch as batch_catalog
+from deferred.catalog import (
+    deferred_transaction,
+    delivery,
+    destination,
+    procedure_call,
+)
 from deferred.errors import PositionMismatch
 from sites.sessions.prepared import planned_once
 
@@ -139,39 +146,87 @@ _WAITING = planned_once(
 
 
 def note_delivered(connection: Connection, name: str, marker: Marker) -> None:
-    """Mark deliveries that the destination has answered; the marker is the truth."""
-    connection.execute(_DELIVERED, answered(name, marker))
+    """Note what the destination has answered of a batch; the marker is the truth."""
+    connection.execute(_NOTED, answered(name, marker))
 
 
-def delivered() -> sa.Update:
-    """Mark deliveries as answered; takes the parameters of `answered`.
+def note_all_answered(
+    connection: Connection, name: str, number: int | None = None
+) -> None:
+    """Note that a destination has answered all deliveries that have a batch.
 
-    Only in the marker's batch: earlier batches were marked before the next was cut. A
-    look at the last delivery shows whether there is anything to do: dropped queues and
-    purges remove others.
+    Forgets batches that no delivery has: their numbers may come again.
+
+    Parameters:
+        number: only those of this batch.
     """
-    last = (
-        select(delivery.c.delivered_at.is_(None))
-        .where(PART)
-        .order_by(delivery.c.order_no.desc())
-        .limit(1)
-        .scalar_subquery()
+    of = [delivery.c.destination == name, delivery.c.batch.is_not(None)]
+    mine = batch_catalog.c.destination == name
+    if number is None:
+        kept = select(delivery.c.batch).where(*of)
+        connection.execute(
+            sa.delete(batch_catalog).where(mine, batch_catalog.c.number.not_in(kept))
+        )
+    else:
+        of.append(delivery.c.batch == number)
+    last, now = func.max(delivery.c.order_no), func.clock_timestamp()
+    rows = (
+        select(delivery.c.destination, delivery.c.batch, last, now)
+        .where(*of)
+        .group_by(delivery.c.destination, delivery.c.batch)
     )
+    new = insert(batch_catalog).from_select(
+        ["destination", "number", "answered", "answered_at"], rows
+    )
+    connection.execute(
+        new.on_conflict_do_update(
+            index_elements=[batch_catalog.c.destination, batch_catalog.c.number],
+            set_={
+                "answered": new.excluded.answered,
+                "answered_at": new.excluded.answered_at,
+            },
+        )
+    )
+
+
+def forget_batches(connection: Connection) -> None:
+    """Forget older batches that no delivery has any more."""
+    its = batch_catalog.c
+    older = select(destination.c.name).where(
+        destination.c.name == its.destination, destination.c.batch_no > its.number
+    )
+    has = select(delivery.c.xid).where(
+        delivery.c.destination == its.destination, delivery.c.batch == its.number
+    )
+    connection.execute(
+        sa.delete(batch_catalog).where(older.exists(), sa.not_(has.exists()))
+    )
+
+
+def noted() -> sa.Update:
+    """Move what is answered of a batch; takes the parameters of `answered`.
+
+    Only of the marker's batch: earlier ones were noted before the next was cut.
+    """
+    its, end = batch_catalog.c, sa.bindparam("its_end", type_=sa.BigInteger)
     return (
-        sa.update(delivery)
-        .where(PART, delivery.c.delivered_at.is_(None), last)
-        .values(delivered_at=func.clock_timestamp())
+        sa.update(batch_catalog)
+        .where(
+            its.destination == sa.bindparam("its_destination", type_=sa.Text),
+            its.number == sa.bindparam("its_number", type_=sa.BigInteger),
+            its.answered < end,
+        )
+        .values(answered=end, answered_at=func.clock_timestamp())
     )
 
 
 def answered(name: str, marker: Marker) -> dict[str, object]:
-    """The parameters of `delivered`: what a destination has answered of its batch."""
+    """The parameters of `noted`: what a destination has answered of its batch."""
     return {
         "its_destination": name,
         "its_number": marker.batch_no,
-        "its_start": -1,
         "its_end": marker.order_no,
     }
 
 
-_DELIVERED = planned_once(delivered())
+_NOTED = planned_once(noted())

@@ -28,9 +28,10 @@ from sqlalchemy import (
 )
 
 from deferred.batches import ledger
-from deferred.batches.batch import Batch, answered, delivered
+from deferred.batches.batch import Batch, answered, noted
 from deferred.batches.ledger import Listing
 from deferred.batches.marker import Marker
+from deferred.catalog import batch as batch_catalog
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination, PositionMismatch
 from deferred.queues.queue import Queue, call_numbers, call_numbers_of, list_queues
@@ -53,8 +54,8 @@ def next_batch(
 ) -> tuple[Batch, Listing] | None:
     """The batch to push, with its transactions; None if all is pushed.
 
-    Marks what the destination has answered as delivered, by the marker. Writes
-    delivery and destination; call it in a REPEATABLE READ transaction.
+    Notes what the destination has answered, by the marker. Writes batch, delivery and
+    destination; call it in a REPEATABLE READ transaction.
 
     Parameters:
         marker: where the destination stands.
@@ -114,7 +115,7 @@ class _New:
         return batch, ledger.listing_in(begun)
 
 
-#: Marks what the destination has answered as delivered. Reads the destination's row;
+#: Notes what the destination has answered. Reads the destination's row;
 #: whether the window has transactions left, and whether any were queued since it was
 #: opened; the position of this transaction. From here on PostgreSQL plans for many:
 #: new rows are not analysed yet, and with plans for a few rows it would look up each
@@ -135,7 +136,7 @@ _HEAD = planned_once(
     )
     .where(destination.c.name == _NAME)
     .with_for_update(of=destination)
-    .add_cte(delivered().cte("delivered"))
+    .add_cte(noted().cte("noted"))
 )
 
 
@@ -222,8 +223,15 @@ def _beginning(name: str, its: FromClause, **values: Any) -> sa.Select[Any]:
         .returning(destination.c.batch_end)
         .cte("begun")
     )
+    known = sa.insert(batch_catalog).from_select(
+        ["destination", "number"], select(literal(name), _NUMBER).select_from(begun)
+    )
     listed = select(*ledger.lists(its)).subquery("listed")
-    return select(begun.c.batch_end, *listed.c).join_from(begun, listed, sa.true())
+    return (
+        select(begun.c.batch_end, *listed.c)
+        .join_from(begun, listed, sa.true())
+        .add_cte(known.cte("known"))
+    )
 
 
 _NUMBER = sa.bindparam("number", 0, sa.BigInteger)

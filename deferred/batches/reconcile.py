@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, func, select
 
+from deferred.batches import batch as batches
 from deferred.batches import ledger, marker, relay
 from deferred.batches.marker import Marker
 from deferred.batches.pusher import only_pusher, waiting_for_pushes
@@ -206,7 +207,7 @@ def reconcile(
 ) -> None:
     """Mark answered transactions as delivered; reopen all others, in order.
 
-    Writes delivery, destination, covered marks and extra keys; commits.
+    Writes delivery, batch, destination, covered marks and extra keys; commits.
 
     A restored origin had sent on transactions that others will bring to it again. The
     destination watches for those.
@@ -326,23 +327,12 @@ def _settle(
     # A transaction whose calls were purged has nothing left to push.
     origin.execute(sa.delete(delivery).where(mine, sa.not_(answered), sa.not_(kept)))
     origin.execute(
-        sa.update(delivery)
-        .where(mine, sa.not_(answered))
-        .values(batch=None, delivered_at=None)
+        sa.update(delivery).where(mine, sa.not_(answered)).values(batch=None)
     )
     origin.execute(
-        sa.update(delivery)
-        .where(mine, _same(known))
-        .values(
-            batch=known.c.number,
-            delivered_at=func.coalesce(delivery.c.delivered_at, func.clock_timestamp()),
-        )
+        sa.update(delivery).where(mine, _same(known)).values(batch=known.c.number)
     )
-    origin.execute(
-        sa.update(delivery)
-        .where(mine, answered, delivery.c.delivered_at.is_(None))
-        .values(delivered_at=func.clock_timestamp())
-    )
+    batches.note_all_answered(origin, row.name)
 
 
 def _answered(

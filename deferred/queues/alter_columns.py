@@ -18,6 +18,7 @@ from sqlalchemy import Connection, or_, select
 from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
 from deferred.queues import define, given_values, queue_function
+from deferred.queues.delivered import is_delivered
 from deferred.queues.queue import Queue, delivery_of, list_queues
 from sites.capture import position
 from sites.catalog import SCHEMA
@@ -43,7 +44,7 @@ def waits(
         since: only calls that this position of the site has not seen.
     """
     calls = queue.sql()
-    wanted = [delivery.c.delivered_at.is_(None), queue.goes_there(calls.c.xid)]
+    wanted = [sa.not_(is_delivered()), queue.goes_there(calls.c.xid)]
     if since != position.START:
         wanted.append(position.since(calls.c.xid, since))
     if changing is not None:

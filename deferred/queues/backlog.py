@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from deferred.catalog import deferred_transaction, delivery, destination, schedule
 from deferred.errors import NoSuchDestination
 from deferred.queues import destination_state
+from deferred.queues.delivered import is_delivered
 from deferred.queues.destination_state import DestinationState
 from deferred.queues.queue import Queue, call_numbers_of, goes_to
 from sites import Site
@@ -201,7 +202,7 @@ def _cut(
     """Undelivered transactions of the window, in the newest batch or in none yet."""
     return sa.and_(
         delivery.c.destination == name,
-        delivery.c.delivered_at.is_(None),
+        sa.not_(is_delivered()),
         sa.or_(delivery.c.batch.is_(None), delivery.c.batch >= batch_no),
     )
 

@@ -9,9 +9,16 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy import Connection, or_, select, update
 
-from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
+from deferred.catalog import (
+    batch,
+    deferred_transaction,
+    delivery,
+    destination,
+    procedure_call,
+)
 from deferred.catalog import queue as queue_catalog
 from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
+from deferred.queues.delivered import is_delivered
 from deferred.queues.queue import list_queues
 from sites.catalog import SCHEMA
 from sites.transfer import transport
@@ -31,7 +38,7 @@ def leave_to_original(connection: Connection, original: Connection) -> int:
     )
     delivered = sa.exists().where(
         delivery.c.xid == deferred_transaction.c.xid,
-        delivery.c.delivered_at.is_not(None),
+        is_delivered(),
     )
     dropped = connection.execute(
         sa.delete(deferred_transaction).where(or_(shared, delivered))
@@ -39,6 +46,7 @@ def leave_to_original(connection: Connection, original: Connection) -> int:
     left = select(deferred_transaction.c.xid)
     connection.execute(sa.delete(delivery).where(delivery.c.xid.not_in(left)))
     connection.execute(update(delivery).values(batch=None))
+    connection.execute(sa.delete(batch))
     connection.execute(
         sa.delete(procedure_call).where(procedure_call.c.xid.not_in(left))
     )

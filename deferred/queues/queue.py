@@ -21,6 +21,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from deferred.catalog import deferred_transaction, delivery, procedure_call, route
 from deferred.catalog import queue as queue_catalog
+from deferred.queues.delivered import is_delivered
 from sites import QualifiedName, names
 from sites.capture import position
 from sites.catalog import SCHEMA
@@ -199,7 +200,7 @@ def undelivered_calls(connection: Connection, queue: Queue) -> int:
     counted = (
         select(func.count())
         .select_from(calls.outerjoin(delivery, delivery_of(queue, calls)))
-        .where(delivery.c.delivered_at.is_(None), queue.goes_there(calls.c.xid))
+        .where(sa.not_(is_delivered()), queue.goes_there(calls.c.xid))
     )
     return connection.scalar(counted) or 0
 
@@ -210,7 +211,7 @@ def undelivered_procedures(connection: Connection, destination: str) -> int:
     answered = sa.exists().where(
         delivery.c.destination == destination,
         delivery.c.xid == call.xid,
-        delivery.c.delivered_at.is_not(None),
+        is_delivered(),
     )
     counted = select(func.count()).where(
         sa.literal(destination) == func.any(call.destinations), sa.not_(answered)

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, CompoundSelect, Connection, func, select
 
 from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
+from deferred.queues.delivered import is_delivered
 from deferred.queues.queue import Queue, changes_key, delivery_of
 from sites.transfer.types import NativeType
 
@@ -112,7 +113,7 @@ def waiting_since_before(connection: Connection, queues: Sequence[Queue]) -> set
         older = (
             select(calls.c.xid)
             .outerjoin(delivery, delivery_of(queue, calls))
-            .where(delivery.c.delivered_at.is_(None), _made_before(calls.c.xid))
+            .where(sa.not_(is_delivered()), _made_before(calls.c.xid))
             .correlate(written)
             .exists()
         )

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Text, func, selec
 from deferred.batches import procedure_call
 from deferred.catalog import deferred_transaction, delivery
 from deferred.parked import image
+from deferred.queues.delivered import delivered_at
 from deferred.queues.queue import Queue, delivery_of
 from deferred.row_history.events import CurrentRow, Event, Key, Wanted, operation
 from sites.tables.table import Table, describe
@@ -29,7 +30,7 @@ def changes(
             func.coalesce(transaction.made_at, transaction.start_time).label("made_at"),
             transaction.origin,
             transaction.origin_transaction,
-            delivery.c.delivered_at,
+            delivered_at().label("delivered_at"),
             procedure_call.maker(calls, queue.destination).label("procedure"),
         )
         .join(deferred_transaction, transaction.xid == calls.c.xid)

@@ -66,7 +66,7 @@ def _reopen(
     origin.execute(
         sa.update(delivery)
         .where(_by_another_way(name), delivery.c.xid.in_(lost))
-        .values(batch=None, delivered_at=None)
+        .values(batch=None)
     )
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from sqlalchemy import Connection, func, select, text
 
 from deferred.catalog import delivery
+from deferred.queues.delivered import delivered_before
 from sites.words import counted, does
 from snaptide.doctor.finding import Finding, warning
 
@@ -70,7 +71,7 @@ def check(
 
 
 def _unpurged(connection: Connection, site: str, age: timedelta) -> Iterator[Finding]:
-    old = select(func.count()).where(delivery.c.delivered_at < func.now() - age)
+    old = select(func.count()).select_from(delivery).where(delivered_before(age))
     if count := connection.scalar(old):
         yield warning(
             site,

@@ -336,10 +336,11 @@ def test_bloat(sites: Directory) -> None:
         " SELECT i, repeat('x', 100) FROM generate_series(1, 9000) i",
         "INSERT INTO snaptide.deferred_transaction (xid, origin_user)"
         " VALUES (pg_current_xact_id(), 'clerk')",
-        "INSERT INTO snaptide.delivery"
-        " (xid, destination, batch, order_no, calls, delivered_at)"
-        " SELECT xid, 'hq', 1, 1, 1, now() - interval '4 days'"
-        " FROM snaptide.deferred_transaction",
+        "INSERT INTO snaptide.delivery (xid, destination, batch, order_no, calls)"
+        " SELECT xid, 'hq', 1, 1, 1 FROM snaptide.deferred_transaction",
+        "INSERT INTO snaptide.destination (name, window_end)"
+        " VALUES ('hq', pg_current_snapshot())",
+        "INSERT INTO snaptide.batch VALUES ('hq', 1, 1, now() - interval '4 days')",
     )
     assert _bloated(jfk) == ["queue"]
     run(jfk, "DELETE FROM snaptide.much WHERE id > 9")

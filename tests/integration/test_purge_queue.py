@@ -46,6 +46,21 @@ def test_covered_calls_go_after_retention(jfk: Site) -> None:
         assert run(jfk, f"SELECT count(*) FROM snaptide.{table}") == [(0,)]
 
 
+def test_batches_go_with_their_transactions(jfk: Site) -> None:
+    """The newest stays: its destination may still be asked about it."""
+    before = "SELECT count(*) FROM snaptide.batch"
+    run(jfk, "UPDATE orders SET qty = 3 WHERE id = 1")
+    deferred.push(jfk)
+    assert run(jfk, before) == [(2,)]
+    cover(jfk, *_marker(jfk))
+    deferred.purge(jfk, retention=NOW, fold_after=LONG)
+    newest = (
+        "SELECT number = batch_no, answered = batch_end"
+        " FROM snaptide.batch JOIN snaptide.destination ON destination = name"
+    )
+    assert run(jfk, newest) == [(True, True)]
+
+
 def test_uncovered_calls_stay(jfk: Site) -> None:
     report = deferred.purge(jfk, retention=NOW, fold_after=LONG)
     assert (report.transactions, report.calls) == (0, 0)

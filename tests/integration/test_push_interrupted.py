@@ -25,8 +25,10 @@ def begun(site: Site) -> bool:
     """Whether all pushes have delivered what there was, and wait for more."""
     return run(
         site,
-        "SELECT count(*) FILTER (WHERE delivered_at IS NOT NULL)"
-        " = (SELECT count(*) FROM snaptide.destination) FROM snaptide.delivery",
+        "SELECT count(*) FILTER (WHERE answered >= order_no)"
+        " = (SELECT count(*) FROM snaptide.destination)"
+        " FROM snaptide.delivery d LEFT JOIN snaptide.batch b"
+        " ON b.destination = d.destination AND b.number = d.batch",
     ) == [(True,)]
 
 

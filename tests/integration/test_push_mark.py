@@ -39,8 +39,28 @@ def test_also_where_the_last_of_them_is_gone(
     )
     run(sites["jfk"], "INSERT INTO orders VALUES (3, '3', 1)")
     deferred.push(sites["jfk"])
-    left = "SELECT FROM snaptide.delivery WHERE delivered_at IS NULL"
+    left = (
+        "SELECT FROM snaptide.delivery d WHERE NOT EXISTS (SELECT FROM snaptide.batch b"
+        " WHERE b.number = d.batch AND b.answered >= d.order_no)"
+    )
     assert run(sites["jfk"], left) == []
+
+
+def test_one_row_says_what_was_delivered(sites: Directory, moments: Moments) -> None:
+    """However many transactions a batch has, none of their rows is written again."""
+    jfk = sites["jfk"]
+    link(sites)
+    for number in range(1, 6):
+        run(jfk, f"INSERT INTO orders VALUES ({number}, '{number}', 1)")
+    moments.at("push.before_mark", _die)
+    with pytest.raises(KeyboardInterrupt):
+        deferred.push(jfk)
+    each = "SELECT ctid::text, xmin::text, order_no FROM snaptide.delivery"
+    cut = run(jfk, each)
+    assert (len(cut), queued(jfk)) == (5, 5)
+    deferred.push(jfk)
+    assert run(jfk, each) == cut
+    assert queued(jfk) == 0
 
 
 def _die() -> None:

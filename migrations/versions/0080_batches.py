@@ -1,0 +1,82 @@
+"""A row for each batch says how much of it was answered, instead of each delivery's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0080"
+down_revision = "0074"
+
+_VIEWS = Path(__file__).parent.parent / "sql" / "views.sql"
+
+_FILL = """
+INSERT INTO snaptide.batch (destination, number, answered, answered_at)
+SELECT d.destination, d.batch,
+       COALESCE(max(d.order_no) FILTER (WHERE d.delivered_at IS NOT NULL), 0),
+       max(d.delivered_at)
+FROM snaptide.delivery d
+JOIN snaptide.destination t ON t.name = d.destination
+WHERE d.batch IS NOT NULL
+GROUP BY d.destination, d.batch
+"""
+
+_FILL_BACK = """
+UPDATE snaptide.delivery d
+SET delivered_at = b.answered_at
+FROM snaptide.batch b
+WHERE b.destination = d.destination AND b.number = d.batch AND b.answered >= d.order_no
+"""
+
+
+# What takes the place of "x.delivered_at IS NULL" in views.
+_WAITS = r"""NOT EXISTS (
+    SELECT FROM snaptide.batch b
+    WHERE b.destination = \1.destination AND b.number = \1.batch
+      AND b.answered >= \1.order_no
+)"""
+
+
+def upgrade() -> None:
+    op.create_table(
+        "batch",
+        sa.Column("destination", sa.Text(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("answered", sa.BigInteger(), nullable=False, server_default="0"),
+        sa.Column("answered_at", sa.DateTime(timezone=True)),
+        sa.PrimaryKeyConstraint("destination", "number", name="batch_pkey"),
+        sa.ForeignKeyConstraint(
+            ["destination"],
+            ["snaptide.destination.name"],
+            name="batch_destination_fkey",
+            ondelete="CASCADE",
+        ),
+        schema="snaptide",
+    )
+    op.execute(_FILL)
+    for view in _views():
+        op.execute(re.sub(r"(\w)\.delivered_at IS NULL", _WAITS, view))
+    op.drop_column("delivery", "delivered_at", schema="snaptide")
+    op.execute("ALTER TABLE snaptide.delivery RESET (fillfactor)")
+
+
+def downgrade() -> None:
+    op.execute("ALTER TABLE snaptide.delivery SET (fillfactor = 50)")
+    moment = sa.DateTime(timezone=True)
+    op.add_column("delivery", sa.Column("delivered_at", moment), schema="snaptide")
+    op.execute(_FILL_BACK)
+    for view in _views():
+        op.execute(view)
+    op.drop_table("batch", schema="snaptide")
+
+
+def _views() -> Iterator[str]:
+    """The views that say what waits, as they were made first."""
+    made = _VIEWS.read_text("utf-8")
+    for name in ("deftrandest", "defbacklog"):
+        _, _, rest = made.partition(f"CREATE VIEW snaptide.{name} ")
+        yield f"CREATE OR REPLACE VIEW snaptide.{name} {rest.partition(';')[0]}"
