@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, select
 
-from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.catalog import deferred_transaction, delivery
 from deferred.queues.backlog import Backlog, backlog_of
 from deferred.queues.delivered import is_delivered
 from deferred.queues.queue import Queue, changes_key, list_queues
@@ -135,12 +135,7 @@ def _found(name: str) -> sa.Select[Any]:
             on.batch,
         )
         .join(deferred_transaction, cast(at.xid, Text) == on.deferred_tran_id)
-        .join(destination, destination.c.name == on.dblink)
-        # A pusher that died has not marked those of older batches.
-        .where(
-            on.dblink == name,
-            or_(on.batch.is_(None), on.batch >= destination.c.batch_no),
-        )
+        .where(on.dblink == name)
     )
 
 

@@ -14,10 +14,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from deferred.catalog import deferred_transaction, delivery, destination, schedule
+from deferred.catalog import (
+    batch,
+    deferred_transaction,
+    delivery,
+    destination,
+    schedule,
+)
 from deferred.errors import NoSuchDestination
 from deferred.queues import destination_state
-from deferred.queues.delivered import is_delivered
 from deferred.queues.destination_state import DestinationState
 from deferred.queues.queue import Queue, call_numbers_of, goes_to
 from sites import Site
@@ -199,11 +204,22 @@ def _rests() -> ColumnElement[bool]:
 def _cut(
     name: str | ColumnElement[str], batch_no: int | ColumnElement[int]
 ) -> ColumnElement[bool]:
-    """Undelivered transactions of the window, in the newest batch or in none yet."""
+    """Undelivered transactions of the window, in the newest batch or in none yet.
+
+    What is answered of that batch is read first, by itself: so an index finds them,
+    however many were delivered, and however many batches there are.
+    """
+    newest = batch.c.destination == name, batch.c.number == batch_no
+    answered = select(batch.c.answered).where(*newest).correlate(destination)
     return sa.and_(
         delivery.c.destination == name,
-        sa.not_(is_delivered()),
-        sa.or_(delivery.c.batch.is_(None), delivery.c.batch >= batch_no),
+        sa.or_(
+            delivery.c.batch.is_(None),
+            sa.and_(
+                delivery.c.batch == batch_no,
+                delivery.c.order_no > answered.scalar_subquery(),
+            ),
+        ),
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -12,7 +10,7 @@ from alembic import op
 revision = "0080"
 down_revision = "0074"
 
-_VIEWS = Path(__file__).parent.parent / "sql" / "views.sql"
+_SQL = Path(__file__).parent.parent / "sql"
 
 _FILL = """
 INSERT INTO snaptide.batch (destination, number, answered, answered_at)
@@ -33,14 +31,6 @@ WHERE b.destination = d.destination AND b.number = d.batch AND b.answered >= d.o
 """
 
 
-# What takes the place of "x.delivered_at IS NULL" in views.
-_WAITS = r"""NOT EXISTS (
-    SELECT FROM snaptide.batch b
-    WHERE b.destination = \1.destination AND b.number = \1.batch
-      AND b.answered >= \1.order_no
-)"""
-
-
 def upgrade() -> None:
     op.create_table(
         "batch",
@@ -58,8 +48,7 @@ def upgrade() -> None:
         schema="snaptide",
     )
     op.execute(_FILL)
-    for view in _views():
-        op.execute(re.sub(r"(\w)\.delivered_at IS NULL", _WAITS, view))
+    op.execute((_SQL / "batch_views.sql").read_text("utf-8"))
     op.drop_column("delivery", "delivered_at", schema="snaptide")
     op.execute("ALTER TABLE snaptide.delivery RESET (fillfactor)")
 
@@ -69,14 +58,13 @@ def downgrade() -> None:
     moment = sa.DateTime(timezone=True)
     op.add_column("delivery", sa.Column("delivered_at", moment), schema="snaptide")
     op.execute(_FILL_BACK)
-    for view in _views():
-        op.execute(view)
+    _views_as_before()
     op.drop_table("batch", schema="snaptide")
 
 
-def _views() -> Iterator[str]:
-    """The views that say what waits, as they were made first."""
-    made = _VIEWS.read_text("utf-8")
+def _views_as_before() -> None:
+    made = (_SQL / "views.sql").read_text("utf-8")
     for name in ("deftrandest", "defbacklog"):
         _, _, rest = made.partition(f"CREATE VIEW snaptide.{name} ")
-        yield f"CREATE OR REPLACE VIEW snaptide.{name} {rest.partition(';')[0]}"
+        view = rest.partition(";")[0]
+        op.execute(f"CREATE OR REPLACE VIEW snaptide.{name} {view}")
