@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sites.sessions.revisions import folder
 
 revision = "0077"
-down_revision = "0074"
+down_revision = "0075"
 
 
 def upgrade() -> None:

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sites.transfer.types import PgSnapshot
 
 revision = "0078"
-down_revision = "0074"
+down_revision = "0077"
 
 _MOMENT = sa.DateTime(timezone=True)
 

@@ -10,7 +10,7 @@ from alembic import op
 from sites.transfer.types import PgSnapshot
 
 revision = "0079"
-down_revision = "0075"
+down_revision = "0078"
 
 _LEVELS = Path(__file__).parent.parent / "sql" / "levels.sql"
 

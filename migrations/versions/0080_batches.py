@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0080"
-down_revision = "0074"
+down_revision = "0079"
 
 _SQL = Path(__file__).parent.parent / "sql"
 
