@@ -64,9 +64,9 @@ FROM snaptide.defbacklog b
 JOIN snaptide.destination d ON d.name = b.destination
 CROSS JOIN snaptide.site_identity i
 CROSS JOIN LATERAL (
-    SELECT GREATEST(max(y.order_no), d.purged_order) AS level
-    FROM snaptide.delivery y
-    WHERE y.destination = d.name AND y.delivered_at IS NOT NULL
+    SELECT GREATEST(max(y.answered), d.purged_order) AS level
+    FROM snaptide.batch y
+    WHERE y.destination = d.name
 ) l
 WHERE EXISTS (SELECT FROM snaptide.route r WHERE r.destination = b.destination)
    OR b.transactions > 0

@@ -8,8 +8,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from sites.transfer.types import PgSnapshot
 
-revision = "0078"
-down_revision = "0077"
+revision = "0077"
+down_revision = "0076"
 
 _MOMENT = sa.DateTime(timezone=True)
 

@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from sites.sessions.revisions import folder
 
-revision = "0077"
+revision = "0076"
 down_revision = "0075"
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0080"
-down_revision = "0079"
+revision = "0078"
+down_revision = "0077"
 
 _SQL = Path(__file__).parent.parent / "sql"
 
