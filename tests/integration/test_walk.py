@@ -31,3 +31,18 @@ def test_each_flow_sends_so_many_statements(found: Mapping[str, Walk]) -> None:
 
 def test_push_without_groups_runs_nothing_of_them(found: Mapping[str, Walk]) -> None:
     assert found[ALONE].packages()["groups"] == 0
+
+
+def test_push_of_one_call_runs_nothing_for_streams_or_conflicts(
+    found: Mapping[str, Walk],
+) -> None:
+    assert found[ALONE].files.isdisjoint(
+        {
+            "deferred/parked/decided_alone.py",
+            "deferred/pushing/streams.py",
+            "masters/apply/at_once.py",
+            "masters/apply/deletes.py",
+            "masters/apply/links.py",
+            "masters/apply/resolve.py",
+        }
+    )
