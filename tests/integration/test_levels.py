@@ -69,7 +69,7 @@ def state(site: Site, account: str) -> str:
 
 def status(site: Site, account: str) -> tuple[int, int]:
     [row] = run(site, f"SELECT * FROM snaptide.repl_status('hq', '{account}')")
-    return row  # type: ignore[return-value]
+    return row
 
 
 def test_a_subscription_is_off_then_syncing_then_in_sync(sites: Directory) -> None:
