@@ -199,8 +199,10 @@ def _of_parked() -> sa.Select[Any]:
 def _of_readers() -> sa.Select[Any]:
     at = registered_snapshot.c
     oldest = func.min(at.refreshed_at).label("refreshed_at")
-    # Nothing is kept for a snapshot without a position.
-    kept = select(at.site_name, oldest).where(at.position.is_not(None))
+    # Nothing is kept for a snapshot that was refreshed and released since.
+    kept = select(at.site_name, oldest).where(
+        sa.or_(at.position.is_not(None), at.refreshed_at.is_(None))
+    )
     return kept.group_by(at.site_name).order_by(at.site_name)
 
 
