@@ -18,6 +18,7 @@ from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from deferred.batches import gone_columns
 from deferred.error_catalog import error_call, error_transaction
 from deferred.errors import GivesGoneColumn
+from deferred.parked import lifted_calls
 from deferred.parked.image import Image
 from sites import QualifiedName, names
 
@@ -97,8 +98,9 @@ def of(
 def settle(connection: Connection, row: Row[Any], choice: GoneColumns) -> None:
     """Have a parked transaction name columns as the master calls them now.
 
-    Columns that are gone are left out of its calls, which do not change them. Writes
-    error_transaction and error_call.
+    Values of columns that are gone are lifted to those that lenses put in their place,
+    unless they are to be left out. Other columns that are gone are left out of its
+    calls, which do not change them. Writes error_transaction and error_call.
 
     Parameters:
         row: the transaction's row in the catalog, which is locked against other
@@ -107,9 +109,11 @@ def settle(connection: Connection, row: Row[Any], choice: GoneColumns) -> None:
 
     Raises:
         GivesGoneColumn: a column is gone that a call gives a value, or by which its row
-            is found.
+            is found; or a lens cannot lift a value.
     """
-    known = dict(row.target_columns or {})
+    known = before = dict(row.target_columns or {})
+    if not choice.without:
+        known = lifted_calls.lift(connection, row.id, before)
     called = _called(connection, known)
     found = _others(known, called)
     for table, others in found.items():
@@ -128,7 +132,7 @@ def settle(connection: Connection, row: Row[Any], choice: GoneColumns) -> None:
             known[str(table)] = _at(known[str(table)], back, now)
             parts = {"error_id": row.id, "schema": table.schema, "table": table.name}
             connection.execute(_SEEN, {**parts, "back": sorted(back)})
-    if found:
+    if found or known != before:
         mine = error_transaction.c.id == row.id
         connection.execute(
             sa.update(error_transaction).where(mine).values(target_columns=known)
