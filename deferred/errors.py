@@ -154,7 +154,9 @@ class GivesGoneColumn(SnaptideError):
 
     code = "SNP-337"
     hint = (
-        "The value has no place to go. Apply the transaction without it (snaptide "
+        "The value has no place to go. If other columns are in its place, say how they "
+        "are made (snaptide shape map), and retry; or apply the transaction without "
+        "it (snaptide "
         "errors retry MASTER ID --without-gone), also with other values (--edit); or "
         "add a column of that name at the master, and retry the transaction by its "
         "number: it gets the value; or delete the transaction (snaptide errors "

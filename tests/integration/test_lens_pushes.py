@@ -10,6 +10,7 @@ import deferred
 import masters
 import snapshots
 from sites import Directory, Site
+from snaptide import migrate
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
@@ -298,3 +299,17 @@ def test_a_retry_through_a_lens_that_fails_says_so(hq: Site, jfk: Site) -> None:
     assert (call.new or {})["full_name (gone)"] == "Max Born"
     (report,) = deferred.retry_errors(hq, [error.id], without_gone=True)
     assert report.reason == ""
+
+
+def test_a_master_of_before_has_no_lenses(hq: Site, jfk: Site) -> None:
+    run(hq, DROP)
+    migrate.downgrade(hq, "0074")
+    run(jfk, "UPDATE public.people SET full_name = 'Max Born' WHERE id = 1")
+    run(jfk, "UPDATE public.people SET town = 'LGA' WHERE id = 2")
+    assert deferred.push(jfk).errors == 1
+    assert people(hq)[1] == (2, "Ada", "2", "LGA")
+    migrate.upgrade(hq)
+    snapshots.map_shape(hq, "people", **SPLIT)
+    (report,) = deferred.retry_errors(hq)
+    assert report.reason == ""
+    assert people(hq)[0] == (1, "Max", "Born", "JFK")
