@@ -22,7 +22,7 @@ from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_notes import Done
 from snapshots.definitions.snapshot import Behind, Snapshot
 from snapshots.differences.comparison import Compared
-from snapshots.differences.window import LOAD, Window, site_keys
+from snapshots.differences.window import LOAD, Member, Window, site_keys
 from snapshots.errors import CannotMerge, UsersInTheWay
 from snapshots.merging import held_back, kept, merge, obstacles, work, writing
 from snapshots.merging.merge import Merged
@@ -185,19 +185,23 @@ def _named() -> Iterator[None]:
 
 
 def _definitions(task: Task, seen: Window) -> dict[str, Definition]:
-    """The definitions of the master tables, if a new snapshot needs them."""
-    if all(m.method != LOAD for m in seen.members):
-        return {}
-    return {
-        m.key: define(
-            task.master,
-            m.master,
-            columns=m.columns,
-            condition=None,
-            updatable=m.updatable,
-        )
-        for m in task.members
-    }
+    """What new snapshots need to know of their master tables."""
+    return {m.snapshot.key: _defined(task, m) for m in seen.members if m.method == LOAD}
+
+
+def _defined(task: Task, member: Member) -> Definition:
+    one = member.snapshot
+    there = [name for name in one.columns if name not in member.old]
+    found = define(
+        task.master,
+        one.master,
+        columns=there,
+        condition=None,
+        updatable=one.updatable,
+    )
+    if not member.old:
+        return found
+    return replace(found, table=member.master, columns=one.columns)
 
 
 def _withdraw(

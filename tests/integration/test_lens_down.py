@@ -1,22 +1,29 @@
 """Sites that still show columns which their master has split get them by a lens."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import deferred
 import masters
 import snapshots
+import synchronous
+from deferred.errors import TargetColumnsMoved
+from masters.errors import UnknownColumn
 from sites import Directory, Site
 from snapshots.differences import comparison
 from snapshots.errors import ColumnGone, LensFails
+from synchronous.errors import RefusedByMaster
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
-from tests.linked_table import as_refresh, run
+from tests.linked_table import as_refresh, parked, run
 from tests.stories import refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 NAMES = "SELECT id, full_name, qty FROM public.people ORDER BY id"
+REFUSALS = (RefusedByMaster, UnknownColumn, TargetColumnsMoved)
 DROP = "ALTER TABLE public.people DROP full_name"
 FIRST, LAST = "split_part(full_name, ' ', 1)", "split_part(full_name, ' ', 2)"
 
@@ -112,6 +119,16 @@ def test_a_check_and_rectify_go_by_what_the_lens_makes(hq: Site, jfk: Site) -> N
     snapshots.rectify(jfk)
     assert differing(jfk) == [("few", 0), ("people", 0)]
     assert run(jfk, NAMES)[:2] == [(1, "Ada Love", 1), (2, "Bob Lee", 2)]
+    as_refresh(
+        jfk, "UPDATE public.\"snap$_people\" SET full_name = 'Zoe Love' WHERE id = 1"
+    )
+    snapshots.rectify(jfk, "people", reference="site")
+    assert deferred.push(jfk).errors == 0
+    methods(jfk)
+    assert differing(jfk) == [("few", 0), ("people", 0)]
+    assert run(hq, "SELECT first, last FROM public.people WHERE id = 1") == [
+        ("Zoe", "Love")
+    ]
 
 
 def test_a_value_that_does_not_fit_is_held_back(hq: Site, jfk: Site) -> None:
@@ -187,4 +204,86 @@ def test_a_site_that_follows_has_the_new_columns(hq: Site, jfk: Site) -> None:
     assert found.columns == ("id", "qty")
     snapshots.alter_columns(jfk, "people", add=["first", "last"])
     settle(jfk)
+    assert differing(jfk) == [("few", 0), ("people", 0)]
+
+
+def test_an_image_of_before_the_split(hq: Site, jfk: Site, tmp_path: Path) -> None:
+    snapshots.create(jfk, "early", table="people", master="hq", updatable=True)
+    snapshots.make_image(hq, tmp_path, ["people"])
+    split(hq)
+    run(hq, "UPDATE public.people SET first = 'Zoe' WHERE id = 1")
+    snapshots.load_image(jfk, "early", tmp_path)
+    assert snapshots.refresh(jfk, "early").behind == ()
+    assert run(jfk, "SELECT full_name FROM public.early ORDER BY id") == [
+        ("Zoe Love",),
+        ("Bob Lee",),
+        ("Eve Ng",),
+        ("No One",),
+    ]
+
+
+def test_a_first_load_of_old_columns(hq: Site, jfk: Site) -> None:
+    """In the group of a snapshot that is loaded and has them, too."""
+    made: dict[str, Any] = {"table": "people", "master": "hq", "updatable": True}
+    snapshots.create(jfk, "early", group="all", **made)
+    split(hq)
+    assert methods(jfk) == ["load", "fast", "complete"]
+    assert run(jfk, "SELECT full_name FROM public.early WHERE id = 1") == [
+        ("Ada Love",)
+    ]
+    run(hq, "UPDATE public.people SET first = 'Zoe' WHERE id = 1")
+    assert methods(jfk) == ["fast", "fast", "fast"]
+    run(jfk, "UPDATE public.early SET full_name = 'Zoe Lane' WHERE id = 1")
+    assert deferred.push(jfk).errors == 0
+    assert run(hq, "SELECT first, last FROM public.people WHERE id = 1") == [
+        ("Zoe", "Lane")
+    ]
+    methods(jfk)
+    assert run(jfk, NAMES)[0] == (1, "Zoe Lane", 1)
+    assert differing(jfk) == [("early", 0), ("few", 0), ("people", 0)]
+
+
+def test_a_site_follows_with_what_it_has_queued(hq: Site, jfk: Site) -> None:
+    """What waits for the old column is lifted before the column goes."""
+    masters.execute_ddl(hq, "ALTER TABLE people ADD first text, ADD last text")
+    snapshots.map_shape(
+        hq,
+        "people",
+        gone=["full_name"],
+        sets={"first": FIRST, "last": LAST},
+        backs={"full_name": "first || ' ' || last"},
+    )
+    run(hq, f"UPDATE public.people SET first = {FIRST}, last = {LAST}")
+    run(jfk, "UPDATE public.people SET full_name = 'Zoe Lane' WHERE id = 1")
+    run(jfk, "INSERT INTO public.people VALUES (5, 'New One', 7)")
+    masters.execute_ddl(hq, DROP)
+    methods(jfk)
+    assert parked(hq) == []
+    assert snapshots.describe_snapshot(jfk, "people").columns == (
+        "id",
+        "qty",
+        "first",
+        "last",
+    )
+    settle(jfk)
+    seen = "SELECT id, first, last FROM public.people WHERE id IN (1, 5) ORDER BY id"
+    assert run(hq, seen) == run(jfk, seen) == [(1, "Zoe", "Lane"), (5, "New", "One")]
+    assert differing(jfk) == [("few", 0), ("people", 0)]
+
+
+def test_a_synchronous_change_waits_until_the_site_follows(hq: Site, jfk: Site) -> None:
+    snapshots.alter_propagation(jfk, "all", synchronous=True)
+    split(hq)
+    methods(jfk)
+    assert run(jfk, NAMES)[0] == (1, "Ada Love", 1)
+    for change in (
+        "UPDATE public.people SET full_name = 'Zoe Love' WHERE id = 1",
+        "UPDATE public.people SET qty = 5 WHERE id = 1",
+        "INSERT INTO public.people VALUES (7, 'New One', 7)",
+    ):
+        with pytest.raises(REFUSALS), synchronous.begin(jfk) as connection:
+            connection.exec_driver_sql(change)
+    assert run(hq, "SELECT first, qty FROM public.people WHERE id IN (1, 7)") == [
+        ("Ada", 1)
+    ]
     assert differing(jfk) == [("few", 0), ("people", 0)]
