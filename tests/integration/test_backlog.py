@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import deferred
 from deferred.queues import backlog, define
+from deferred.queues.queue import list_queues
 from sites import Directory, Site
-from tests.linked_table import link, run
+from tests.linked_table import link, queued, run
 
 
 def test_a_transaction_does_not_wait_for_another_destination(
@@ -45,6 +46,28 @@ def test_what_waits_for_one_destination_does_not_wait_for_the_others(
     with jfk.transaction() as connection:
         (found,) = backlog.waiting_destinations(connection).items()
     assert (found[0], found[1].many) == ("hq", False)
+
+
+def test_the_rest_of_a_batch_waits(sites: Directory) -> None:
+    """What was answered of it is as its pusher noted before it died."""
+    jfk = sites["jfk"]
+    link(sites)
+    for number in range(1, 4):
+        run(jfk, f"INSERT INTO orders (id) VALUES ({number})")
+    deferred.push(jfk)
+    run(
+        jfk,
+        "UPDATE snaptide.batch SET answered = (SELECT min(order_no) FROM"
+        " snaptide.delivery)",
+    )
+    assert (_waiting(jfk), queued(jfk)) == (["hq"], 2)
+    (found,) = backlog.list_destinations(jfk)
+    assert (found.transactions, found.calls) == (2, 2)
+    with jfk.transaction() as connection:
+        queues = list_queues(connection, "hq")
+        assert backlog.calls_left(connection, "hq", queues) == 2
+    assert deferred.push(jfk).transactions == 0
+    assert (_waiting(jfk), queued(jfk)) == ([], 0)
 
 
 def test_nothing_is_left_of_a_queue_that_was_dropped_full(sites: Directory) -> None:
