@@ -47,7 +47,6 @@ def grant(
         UnknownPublication: the master has none of that name.
         LoginUnfit: the login may do more than what is granted, or is another site's.
         WrongParameters: a value is missing, is too many, or does not fit.
-        CannotPublish: the site reads one of the tables by another publication.
     """
     given = dict(parameters or {})
     role = login or site

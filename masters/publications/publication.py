@@ -78,7 +78,7 @@ def create_publication(
 
     Nobody may read anything more by it until it is granted (Virtuoso: REPL_PUBLISH,
     REPL_PUB_ADD). Row-level security is switched on for the tables; it shows every row
-    to all but logins of sites.
+    to all but logins of sites. A table is in one publication.
 
     Parameters:
         master: as the user who owns the tables.
@@ -129,8 +129,7 @@ def alter_publication(
         WrongParameters: a condition has a parameter for which a grant has no value, or
             not a fitting one.
         CannotPublish, BadTemplate, UnknownTable, NoSnapshotLog: as for
-            `create_publication`; or a site reads one of the tables by another
-            publication.
+            `create_publication`.
     """
     wanted = _wanted(tables, where or {}, columns or {})
     for attempt in locks.patiently():
@@ -148,7 +147,7 @@ def alter_publication(
 def drop_publication(master: Site, name: str) -> None:
     """Forget a publication.
 
-    Row-level security is switched off for tables that are in no other.
+    Row-level security is switched off for its tables.
 
     Raises:
         UnknownPublication: the master has none of that name.
@@ -250,11 +249,9 @@ def let_read(
 
     Raises:
         WrongParameters: a value does not fit the column that it is compared with.
-        CannotPublish: the site reads one of the tables by another publication.
     """
     for one in published(connection, publication_id):
         publishable.refuse_unfit_values(connection, one, grant.parameters)
-        publishable.refuse_second(connection, one.table.qualified, grant.login)
         run(connection, policies.opening(one, grant.login))
         compare_all(connection, grant.site, one.table.qualified)
 
@@ -317,8 +314,7 @@ def _publish(
         # Who writes now, does so for logs of before.
         locks.against_writers(connection, name)
         made = publishable.fitting(connection, publication_id, one)
-        if not publishable.is_published(connection, name):
-            run(connection, policies.guarding([name, made.log_name]))
+        run(connection, policies.guarding([name, made.log_name]))
         connection.execute(
             sa.insert(publication_table).values(
                 publication_id=publication_id,
@@ -348,8 +344,7 @@ def _unpublish(
                 at.table_name == name.name,
             )
         )
-        if not publishable.is_published(connection, name):
-            run(connection, policies.unguarding(there))
+        run(connection, policies.unguarding(there))
 
 
 def _open_role(connection: Connection) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from psycopg import DataError, sql
 from sqlalchemy import Connection, func, select
 
 from masters import group_schema
-from masters.catalog import publication_grant, publication_table
+from masters.catalog import publication_table
 from masters.errors import BadTemplate, CannotPublish, WrongParameters
 from masters.log import partition
 from masters.log.catalog import find_logs, get_log
@@ -72,33 +72,10 @@ def fitting(
     return made
 
 
-def is_published(connection: Connection, table: QualifiedName) -> bool:
-    """Whether a table is in any publication of the master."""
-    return bool(connection.scalar(select(sa.exists().where(*_is(table)))))
-
-
 def existing(connection: Connection, table: QualifiedName) -> list[QualifiedName]:
     """A published table and its log, as far as they are there."""
     logs = [QualifiedName(SCHEMA, log) for log in find_logs(connection, [table])]
     return [one for one in (table, *logs) if find_table(connection, one)]
-
-
-def refuse_second(connection: Connection, table: QualifiedName, login: str) -> None:
-    """Refuse to let a login read a table by two publications: rights would add up."""
-    at = publication_grant.c
-    both = (
-        select(func.count())
-        .select_from(publication_table)
-        .join(
-            publication_grant, at.publication_id == publication_table.c.publication_id
-        )
-    )
-    if connection.scalar(both.where(*_is(table), at.login == login)) != 1:
-        raise CannotPublish(
-            f"{login} may read {table} by another publication already: it would get "
-            "the columns of one for the rows of the other.",
-            table=str(table),
-        )
 
 
 def refuse_unfit_values(
@@ -132,7 +109,9 @@ def _refuse_unfit(connection: Connection, one: Published) -> None:
         why = "has partitions or children, which policies do not reach"
     elif group_schema.versions(connection).get(name) is not None:
         why = "belongs to a replication group"
-    elif not is_published(connection, name) and (
+    elif _is_published(connection, one):
+        why = "is in another publication"
+    elif not _is_published(connection, one, other=False) and (
         driver.execute(_POLICIES, asked).fetchone() == (True,)
     ):
         why = "has row-level security of its own"
@@ -180,6 +159,12 @@ def _refuse_columns(one: Published) -> None:
         )
 
 
-def _is(table: QualifiedName) -> Sequence[sa.ColumnElement[bool]]:
-    at = publication_table.c
-    return at.table_schema == table.schema, at.table_name == table.name
+def _is_published(
+    connection: Connection, one: Published, *, other: bool = True
+) -> bool:
+    """Whether a table is in another publication, or in this one."""
+    at, name = publication_table.c, one.table.qualified
+    this = at.publication_id == one.publication_id
+    of = at.table_schema == name.schema, at.table_name == name.name
+    found = sa.exists().where(*of, ~this if other else this)
+    return bool(connection.scalar(select(found)))
