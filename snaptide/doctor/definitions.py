@@ -17,7 +17,7 @@ from sites.sessions import identity
 from sites.tables import lossy
 from sites.tables.definitions import differing, other_versions, type_definitions
 from sites.tables.table import Table, describe
-from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions import old_columns, refresh_group, snapshot
 from snapshots.definitions.rewrites import refuse_generated_otherwise, why_rewritten
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import ColumnChanged
@@ -60,6 +60,7 @@ def _of_snapshot(
     base = describe(connection, one.base)
     here = type_definitions(connection, base, one.columns)
     there = type_definitions(home, table, one.columns)
+    table, _ = old_columns.with_old(home, connection, one, table, base)
     if gone := [name for name in one.columns if name not in table.names]:
         yield error(
             site,

@@ -12,8 +12,10 @@ import synchronous
 from deferred.errors import TargetColumnsMoved
 from masters.errors import UnknownColumn
 from sites import Directory, Site
+from sites.errors import OlderSchema
 from snapshots.differences import comparison
 from snapshots.errors import ColumnGone, LensFails
+from snaptide import doctor
 from synchronous.errors import RefusedByMaster
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -129,6 +131,14 @@ def test_a_check_and_rectify_go_by_what_the_lens_makes(hq: Site, jfk: Site) -> N
     assert run(hq, "SELECT first, last FROM public.people WHERE id = 1") == [
         ("Zoe", "Love")
     ]
+
+
+def test_doctor_finds_nothing_wrong_with_a_lens(hq: Site, jfk: Site) -> None:
+    split(hq)
+    methods(jfk)
+    assert [one for one in doctor.examine(jfk) if one.subject == "people"] == []
+    snapshots.unmap_shape(hq, "people", "full_name", force=True)
+    assert any("refreshes stop" in one.what for one in doctor.examine(jfk))
 
 
 def test_a_value_that_does_not_fit_is_held_back(hq: Site, jfk: Site) -> None:
@@ -287,3 +297,15 @@ def test_a_synchronous_change_waits_until_the_site_follows(hq: Site, jfk: Site) 
         ("Ada", 1)
     ]
     assert differing(jfk) == [("few", 0), ("people", 0)]
+
+
+def test_a_master_that_has_no_lenses_yet(hq: Site, jfk: Site) -> None:
+    """Its catalog is that of an earlier version; it is not asked for any."""
+    run(
+        hq,
+        DROP,
+        "DROP TABLE snaptide.lens",
+        "UPDATE snaptide.alembic_version SET version_num = '0074'",
+    )
+    with pytest.raises(OlderSchema, match="run snaptide site init hq"):
+        snapshots.refresh(jfk, "all")
