@@ -116,7 +116,7 @@ def refuse_former_names(
     if one.condition is None:
         return
     with master.session() as connection:
-        identity.confirm(connection, master.name)
+        identity.confirm(connection, master.name, partner=True)
         try:
             found = where.canonical(connection, one.master, one.condition)
         except BadCondition as error:

@@ -139,7 +139,7 @@ def _fill(site: Site, plan: Plan, progress: Progress | None) -> int:
         plan.master.session() as there,
         ThreadPoolExecutor(max_workers=1) as beside,
     ):
-        identity.confirm(there, plan.master.name)
+        identity.confirm(there, plan.master.name, partner=True)
         filling = _prepared(here, plan)
         parts = _parts(there, filling.master)
         there.commit()

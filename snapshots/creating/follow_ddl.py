@@ -138,7 +138,7 @@ def _read(
     """The site's id, and what its snapshots are to do."""
     me = identity.confirm(connection, site.name)
     with site.peer(group.master).session() as master:
-        them = identity.confirm(master, group.master)
+        them = identity.confirm(master, group.master, partner=True)
         assert them.site_id == group.master_id
         # Entries first: DDL that comes in between is followed once more.
         entries = site_ddl.read(master, me.site_id, followed(members))

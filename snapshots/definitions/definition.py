@@ -139,7 +139,7 @@ def _read(
     updatable: bool,
     numbers: Mapping[str, str],
 ) -> Definition:
-    who = identity.confirm(connection, master)
+    who = identity.confirm(connection, master, partner=True)
     # What comes after it is followed, even if the table has it already.
     gone_through = site_ddl.known(connection, name)
     table = describe(connection, name)

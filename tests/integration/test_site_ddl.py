@@ -13,7 +13,9 @@ from masters.errors import DdlRefused
 from masters.log import site_ddl
 from sites import Directory, Site
 from sites.names import QualifiedName
+from sites.sessions import revisions
 from snapshots.definitions.errors import ColumnsRefused
+from snaptide import migrate
 from tests import airport
 from tests.airport import ORDERS, SWAP
 from tests.fix_commands import Snaptide
@@ -98,6 +100,16 @@ def test_a_column_that_is_dropped_and_one_that_takes_its_name(
     settle(jfk)
     assert columns(jfk) == "id,airport,first,qty"
     assert run(hq, "SELECT first FROM public.orders WHERE id = 1") == [("mine",)]
+    assert_equal_to_master(jfk)
+
+
+def test_ddl_of_a_master_of_an_older_version_is_followed(hq: Site, jfk: Site) -> None:
+    masters.execute_ddl(hq, "ALTER TABLE orders ADD state text DEFAULT 'new'")
+    migrate.downgrade(hq, revisions.OLDEST_PARTNER)
+    snapshots.refresh(jfk, "airport")
+    assert columns(jfk) == "id,airport,first,last,qty,state"
+    migrate.upgrade(hq)
+    settle(jfk)
     assert_equal_to_master(jfk)
 
 
