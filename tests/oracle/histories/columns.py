@@ -70,6 +70,7 @@ ALTERED: Mapping[str, tuple[str, ...]] = {
     "partition detached": (),
     "renamed": (),
     "dropped": (),
+    "split by a lens": (),
     "for sites": (
         "ALTER TABLE wide ADD brought text DEFAULT 'new'",
         "ALTER TABLE wide RENAME brought TO called",
@@ -83,7 +84,9 @@ class ColumnsWorld(World):
     """A master whose tables change their columns and partitions, and two sites."""
 
     tables: ClassVar = TABLES
-    free: ClassVar = {"wide": {"v", "added", "spare", "brought", "called"}}
+    free: ClassVar = {
+        "wide": {"v", "added", "spare", "brought", "called", "old_b", "digest"}
+    }
 
     def __post_init__(self) -> None:
         #: by partition, whether it is attached; and what is away under another name
@@ -93,6 +96,7 @@ class ColumnsWorld(World):
         #: what gives a column its name again, or comes in the place of one that is gone
         self._undo: tuple[str, ...] = ()
         self._for_sites_done = 0
+        self._split = False
         self._at_site = dict.fromkeys(SITES, False)
         #: numbers of changes of the master, and what columns of `wide` are called then
         self._called: list[tuple[int, dict[int, str]]] = []
@@ -274,10 +278,32 @@ class ColumnsWorld(World):
         elif what == "dropped":
             self.alter(what, ("ALTER TABLE wide DROP b",))
             self._undo = ("ALTER TABLE wide ADD b text DEFAULT 'new'",)
+        elif what == "split by a lens":
+            self._split_by_lens(what)
         else:
             self.alter(what, ALTERED[what])
         for history in self.pens:
             self.met[history].add(what)
+
+    def _split_by_lens(self, what: str) -> None:
+        """Two columns take the place of one, once; one of them gets its name."""
+        if self._split:
+            return
+        self._split = True
+        steps = (
+            "ALTER TABLE wide RENAME b TO old_b",
+            "ALTER TABLE wide ADD b text, ADD digest text",
+            "UPDATE wide SET b = old_b, digest = md5(old_b)",
+        )
+        self.alter(what, steps)
+        snapshots.map_shape(
+            self.sites["hq"],
+            "wide",
+            gone=["old_b"],
+            sets={"b": "old_b", "digest": "md5(old_b)"},
+            backs={"old_b": "b"},
+        )
+        self.alter(what, ("ALTER TABLE wide DROP old_b",))
 
     def _back(self) -> None:
         """The sites find all columns that they know under their names again."""
