@@ -318,68 +318,6 @@ class SequenceBehind(SnaptideError):
 # Publications and grants: SNP-15x.
 
 
-class UnknownPublication(SnaptideError):
-    """The master has no publication of that name."""
-
-    code = "SNP-150"
-    hint = "Run: snaptide publication list SITE"
-
-
-class PublicationExists(SnaptideError):
-    """The master has a publication of that name."""
-
-    code = "SNP-151"
-    hint = "Choose another name, or change it: snaptide publication alter SITE NAME"
-
-
-class CannotPublish(SnaptideError):
-    """The master cannot let sites read the table, bound to parameters."""
-
-    code = "SNP-152"
-    hint = "The message says why, and what to do about it. Nothing was changed."
-
-
-class BadTemplate(SnaptideError):
-    """The condition of a published table is not one that the master can bind."""
-
-    code = "SNP-153"
-    hint = (
-        "Write columns and parameters, as in: store_id = :store AND region = :region. "
-        "A site that wants less writes the rest into the condition of its snapshot."
-    )
-
-
-class WrongParameters(SnaptideError):
-    """The values given for a publication's parameters do not fit."""
-
-    code = "SNP-154"
-    hint = "Give one value for each parameter, as in: --param store=3"
-
-
-class LoginUnfit(SnaptideError):
-    """The login has rights beyond what is granted here, or is another site's."""
-
-    code = "SNP-155"
-    hint = (
-        "Give each site a login of its own (CREATE ROLE NAME LOGIN PASSWORD '...'), "
-        "and take away what the message names, from the login or from PUBLIC."
-    )
-
-
-class UnknownGrant(SnaptideError):
-    """The publication is not granted to the site."""
-
-    code = "SNP-156"
-    hint = "Run: snaptide publication show SITE NAME"
-
-
-class PublicationGranted(SnaptideError):
-    """Sites read the publication, so it cannot be dropped."""
-
-    code = "SNP-157"
-    hint = "Revoke it from each of them first: snaptide revoke SITE PUBLICATION NAME"
-
-
 class TablePublished(SnaptideError):
     """The table is in a publication, whose policies need its log as it is."""
 
@@ -405,34 +343,4 @@ class RulesMoved(SnaptideError):
         "Give the columns their old names at the master; or set the column groups, "
         "rules and comparisons that name them again, for the columns that have these "
         "names now. Nothing is lost: changes stay queued, or parked."
-    )
-
-
-# Contracts: SNP-44x.
-
-
-class UnknownContract(SnaptideError):
-    """The master keeps no such contract."""
-
-    code = "SNP-440"
-    hint = "List those that there are with: snaptide contract list SITE"
-
-
-class ContractWithoutTerms(SnaptideError):
-    """The contract promises nothing."""
-
-    code = "SNP-441"
-    hint = (
-        "Give at least one of --visible-within, --may-be-away and --log-share; to end "
-        "a contract, run: snaptide contract drop MASTER SITE GROUP"
-    )
-
-
-class TermsContradict(SnaptideError):
-    """The terms of the contract cannot be kept together."""
-
-    code = "SNP-442"
-    hint = (
-        "A site may be away for longer than its changes may be invisible, and a "
-        "release needs a limit at which it happens. Nothing was changed."
     )

@@ -14,7 +14,11 @@ from sqlalchemy.dialects.postgresql import insert
 
 from masters.contract_catalog import ContractState, contract, contract_change
 from masters.contracts import even_time
-from masters.errors import ContractWithoutTerms, TermsContradict, UnknownContract
+from masters.contracts.errors import (
+    ContractWithoutTerms,
+    TermsContradict,
+    UnknownContract,
+)
 from sites import Site
 from sites.sessions import identity
 

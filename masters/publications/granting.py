@@ -9,9 +9,9 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import publication_grant
-from masters.errors import UnknownGrant, WrongParameters
 from masters.publications import login as logins
 from masters.publications import policies, publication, publishable
+from masters.publications.errors import UnknownGrant, WrongParameters
 from masters.publications.publication import Grant, Publication
 from sites import Site, names
 from sites.sessions import identity

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy import Connection, select, text
 
 from masters.catalog import publication_grant
-from masters.errors import LoginUnfit
 from masters.publications import sql
+from masters.publications.errors import LoginUnfit
 
 
 def refuse_unfit(connection: Connection, login: str, site: str) -> None:

@@ -17,13 +17,13 @@ from masters.catalog import (
     publication_table,
     registered_snapshot,
 )
-from masters.errors import (
+from masters.publications import policies, publishable, template
+from masters.publications.errors import (
     CannotPublish,
     PublicationExists,
     PublicationGranted,
     UnknownPublication,
 )
-from masters.publications import policies, publishable, template
 from masters.publications.policies import Published
 from masters.publications.publishable import PublishedTable
 from sites import QualifiedName, Site, names

@@ -11,10 +11,10 @@ from sqlalchemy import Connection, func, select
 
 from masters import group_schema
 from masters.catalog import publication_table
-from masters.errors import BadTemplate, CannotPublish, WrongParameters
 from masters.log import partition
 from masters.log.catalog import find_logs, get_log
 from masters.publications import template
+from masters.publications.errors import BadTemplate, CannotPublish, WrongParameters
 from masters.publications.policies import Published
 from sites import QualifiedName, names
 from sites.catalog import SCHEMA

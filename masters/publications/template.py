@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from masters.errors import BadTemplate
+from masters.publications.errors import BadTemplate
 from sites import names
 
 #: By column, the parameter that its value has to be.

@@ -9,14 +9,13 @@ import pytest
 
 import masters
 import snapshots
-from masters.errors import (
+from masters.errors import NoSnapshotLog, TablePublished
+from masters.publications.errors import (
     BadTemplate,
     CannotPublish,
     LoginUnfit,
-    NoSnapshotLog,
     PublicationExists,
     PublicationGranted,
-    TablePublished,
     UnknownGrant,
     UnknownPublication,
     WrongParameters,
