@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, Text, cast, func, select
 
 from masters.catalog import registered_snapshot
 from masters.contracts import even_time
-from masters.log import catalog, purge
+from masters.log import catalog, purge, ring
 from sites import QualifiedName
 from sites.capture import position
 from sites.catalog import SCHEMA
@@ -131,18 +131,18 @@ def _oldest(
 
 
 def _log_bytes(connection: Connection, mine: Sequence[Row[Any]]) -> int:
-    """The size of the logs that would be purged further without these snapshots."""
-    logs: set[str] = set()
+    """The size of the logs that would be purged further without these snapshots.
+
+    A part that a purge can empty although they are there does not count.
+    """
+    needed: dict[str, int] = {}
     for one in mine:
         lowest = int(one.position.split(":")[0])
         for table in _tables(one):
             if lowest <= int(purge.horizon(connection, table)):
-                logs.update(catalog.find_logs(connection, [table]))
-    return sum(_size(connection, one) for one in logs)
-
-
-def _size(connection: Connection, log: str) -> int:
-    root = func.to_regclass(func.format("%I.%I", SCHEMA, log))
-    part = func.pg_partition_tree(root).table_valued("relid")
-    size = func.sum(func.pg_total_relation_size(part.c.relid))
-    return int(connection.scalar(select(size).select_from(part)) or 0)
+                for log in catalog.find_logs(connection, [table]):
+                    needed[log] = min(lowest, needed.get(log, lowest))
+    return sum(
+        ring.needed_bytes(connection, log, str(lowest))
+        for log, lowest in needed.items()
+    )

@@ -13,7 +13,16 @@ from typing import Any
 
 import sqlalchemy as sa
 from psycopg import errors, sql
-from sqlalchemy import BigInteger, CompoundSelect, Connection, Insert, func, select
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    CompoundSelect,
+    Connection,
+    Insert,
+    Text,
+    func,
+    select,
+)
 
 from sites.catalog import SCHEMA
 from sites.names import comma, identifiers, numbered
@@ -107,6 +116,20 @@ def full_slots(connection: Connection, log: str, horizon: str) -> list[int]:
         for slot in range(SLOTS)
         if _look(connection, log, slot, horizon) == "behind"
     ]
+
+
+def needed_bytes(connection: Connection, log: str, horizon: str) -> int:
+    """The size of the partitions with rows of transactions from the horizon on."""
+    needed = [
+        _part(log, str(slot))
+        for slot in range(SLOTS)
+        if _look(connection, log, slot, horizon) == "needed"
+    ]
+    names = sa.literal(needed, ARRAY(Text))
+    part = func.format("%I.%I", SCHEMA, func.unnest(names)).label("part")
+    each = select(func.pg_total_relation_size(func.to_regclass(part)).label("bytes"))
+    size = func.sum(each.subquery().c.bytes)
+    return int(connection.scalar(select(func.coalesce(size, 0))) or 0)
 
 
 def empty_slot(connection: Connection, log: str, slot: int, horizon: str) -> bool:

@@ -270,6 +270,30 @@ def test_share_of_the_logs_counts_for_the_site_that_they_are_kept_for(
     assert logged(hq) == 0
 
 
+def test_release_of_one_site_is_enough_if_the_others_have_seen_the_logs(
+    hq: Site, machine: Machine
+) -> None:
+    """The site that the logs are kept for is looked at first."""
+    for site_id in (FAR, NEAR):
+        promise(hq, site_id, log_share=1000, on_breach=OnBreach.RELEASE)
+    run(hq, "INSERT INTO orders (id) SELECT generate_series(1, 1000)")
+    refreshed(hq, NEAR)
+    masters.look_at_contracts(hq)
+    states = {one.site: one.state for one in masters.list_contracts(hq)}
+    assert states == {"far": RELEASED, "near": KEPT}
+
+
+def test_logs_that_only_a_purge_has_to_empty_are_kept_for_no_site(
+    hq: Site, machine: Machine
+) -> None:
+    promise(hq, log_share=1000, on_breach=OnBreach.RELEASE)
+    run(hq, "INSERT INTO orders (id) SELECT generate_series(1, 1000)")
+    refreshed(hq, NEAR, FAR)
+    found = seen(hq)
+    assert (found.state, found.log_bytes) == (KEPT, 0)
+    assert logged(hq) == 1000
+
+
 def test_breach_is_told_if_nothing_else_is_wanted(hq: Site, machine: Machine) -> None:
     promise(hq, may_be_away=timedelta(days=1))
     run(hq, "INSERT INTO orders (id) VALUES (1)")
