@@ -6,7 +6,7 @@ under way: each waits for the one before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -67,7 +67,7 @@ def _look(connection: Connection, row: Row[Any], now: float) -> ContractState | 
     found = _judged(row, measure(connection, row, now), now)
     if _breaks(found) and row.on_breach == OnBreach.RELEASE:
         registration.release(connection, row.site_id, row.snapshots)
-        found = _Found(state=ContractState.RELEASED, reason=found.reason)
+        found = replace(found, state=ContractState.RELEASED, age=None)
     _note(connection, row, found)
     if found.state == row.state:
         return None
@@ -115,17 +115,21 @@ def _too_old(age: float, limit: timedelta) -> str:
 
 
 def _note(connection: Connection, row: Row[Any], found: _Found) -> None:
-    seen = found.measured
+    seen, is_released = found.measured, found.state is ContractState.RELEASED
     values: dict[str, Any] = {
         "state": found.state,
         # The reason with which it came into the state.
         "reason": row.reason if found.state == row.state else found.reason,
         "looked_at": func.now(),
         "age": found.age,
-        "log_bytes": None if seen is None or row.log_share is None else seen.log_bytes,
-        "shown": [] if seen is None else [*seen.shown],
-        "waits_since": None if seen is None else seen.waits_since,
+        "log_bytes": None
+        if seen is None or is_released or row.log_share is None
+        else seen.log_bytes,
     }
+    # Of a site that was released, what was found last: its refresh may break off.
+    if seen is not None or not is_released:
+        values["shown"] = [] if seen is None else [*seen.shown]
+        values["waits_since"] = None if seen is None else seen.waits_since
     if found.state != row.state:
         values["since"] = func.now()
     elif found.state is ContractState.KEPT:

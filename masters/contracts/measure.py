@@ -69,9 +69,10 @@ def measure(connection: Connection, contract: Row[Any], now: float) -> Measured 
     shown = tuple(f"{one.snapshot} {one.position}" for one in mine)
     waits = _waits_since(connection, mine, now)
     before = contract.waits_since
-    if waits is not None and before is not None and shown == tuple(contract.shown):
-        # A transaction with a smaller id may have ended later than those seen before.
-        waits = min(waits, before)
+    if before is not None and shown == tuple(contract.shown):
+        # A transaction with a smaller id may have ended later than those seen before;
+        # and of a site that was released, a purge has removed the changes.
+        waits = before if waits is None else min(waits, before)
     return Measured(
         shown=shown,
         waits_since=waits,

@@ -294,6 +294,33 @@ def test_logs_that_only_a_purge_has_to_empty_are_kept_for_no_site(
     assert logged(hq) == 1000
 
 
+def test_released_site_is_as_old_as_before_until_its_refresh_ends(
+    hq: Site, machine: Machine
+) -> None:
+    """The purge has removed the changes that the site does not show."""
+    promise(hq, may_be_away=timedelta(days=1), on_breach=OnBreach.RELEASE)
+    shown = str(
+        scalar(
+            hq,
+            "SELECT position::text FROM snaptide.registered_snapshot"
+            " WHERE site_name = 'far'",
+        )
+    )
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    machine.passes(MINUTE)
+    masters.look_at_contracts(hq)
+    refreshed(hq, NEAR)
+    machine.passes(2 * 1440 * MINUTE)
+    tasks.keep_contracts(hq)
+    assert (seen(hq).state, logged(hq)) == (RELEASED, 0)
+    # A refresh of the site has begun, and breaks off.
+    with hq.transaction() as connection:
+        registration.take_back(connection, FAR, {"orders": shown})
+    assert seen(hq).state is RELEASED
+    refreshed(hq, FAR)
+    assert (seen(hq).state, seen(hq).age) == (KEPT, 0)
+
+
 def test_breach_is_told_if_nothing_else_is_wanted(hq: Site, machine: Machine) -> None:
     promise(hq, may_be_away=timedelta(days=1))
     run(hq, "INSERT INTO orders (id) VALUES (1)")
