@@ -41,7 +41,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """A refresh group, and the moments of its master that it and its snapshots show."""
+    """A refresh group, and the moments of its master that it and its snapshots show.
+
+    None is a moment of a group or a snapshot that has no rows yet.
+    """
 
     name: str
     moments: Sequence[str | None]
@@ -63,6 +66,8 @@ class _Group:
             said = "was never refreshed"
         elif self.incarnation != token.incarnation:
             said = f"shows another state of {token.master} than the one of the token"
+        elif None in self.moments:
+            said = "has a snapshot that no refresh has filled yet"
         else:
             said = f"was last refreshed at {self.refreshed_at:%Y-%m-%d %H:%M:%S %Z}"
         why = f" ({self.last_error})" if self.last_error else ""
@@ -128,8 +133,10 @@ def _groups(connection: Connection, master: str, name: str | None) -> list[_Grou
         UnknownSnapshot: there is none.
     """
     at, one = catalog.refresh_group.c, catalog.snapshot.c
+    # One without rows shows nothing, whatever the group does.
     own = select(func.array_agg(sa.cast(one.position, Text))).where(
-        one.refresh_group == at.name, one.position.is_not(None)
+        one.refresh_group == at.name,
+        sa.or_(one.position.is_not(None), sa.not_(one.loaded)),
     )
     shown = func.coalesce(at.unchanged_at, at.position)
     rows = connection.execute(

@@ -137,6 +137,18 @@ def test_a_snapshot_that_stays_behind_does_not_show_it(sites: Directory) -> None
         snapshots.wait_for(lax, token, NOW)
 
 
+def test_a_snapshot_without_rows_does_not_show_it(sites: Directory) -> None:
+    """It came into a group that was refreshed after the push."""
+    jfk, lax = sites["jfk"], sites["lax"]
+    token = pushed(jfk, 21)
+    refresh(lax, "cars")
+    snapshots.create(lax, "more", master="hq", table="bags", group="cars")
+    with pytest.raises(NotShownInTime, match="cars has a snapshot that no refresh has"):
+        snapshots.wait_for(lax, token, NOW, group="cars")
+    refresh(lax, "cars")
+    snapshots.wait_for(lax, token, NOW, group="cars")
+
+
 def test_rows_that_are_held_back_are_counted(sites: Directory) -> None:
     jfk, lax = sites["jfk"], sites["lax"]
     run(lax, "UPDATE public.bags SET kg = 99 WHERE id = 1")
