@@ -245,6 +245,17 @@ def silent(since: timedelta) -> ColumnElement[bool]:
     )
 
 
+def shows_other(position: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether a snapshot is registered with another position than the one it shows.
+
+    So it is if its last refresh was killed before it told the master. The snapshot is
+    one of `its_snapshots` of the site `its_id`.
+    """
+    return sa.exists().where(
+        *_ITS, sa.cast(_at.position, Text).is_distinct_from(position)
+    )
+
+
 _ITS = (
     _at.site_id == sa.bindparam("its_id", type_=_at.site_id.type),
     _at.snapshot == sa.any_(sa.bindparam("its_snapshots", type_=ARRAY(Text))),

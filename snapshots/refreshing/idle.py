@@ -146,8 +146,9 @@ def _if_nothing_came(
     """The master's position and the site's marker, if the logs hold nothing new.
 
     None also if they do not reach back, if rows could be purged from them once this
-    site's position is known, if the master has not heard of the site for long, or if
-    DDL changed the tables or replaced a function that a condition calls.
+    site's position is known, if the master knows it with another one or has not heard
+    of it for long, or if DDL changed the tables or replaced a function that a condition
+    calls.
     """
     since = str(task.group.position)
     versions = tuple((m.master, m.seen) for m in task.members)
@@ -187,6 +188,7 @@ def _question(
         log_catalog.any_too_young(dict(logs), since),
         func.pg_snapshot_xmax(now) < func.pg_snapshot_xmax(old),
         registration.silent(SILENCE),
+        registration.shows_other(since),
         group_schema.other_than(dict(versions)),
     ]
     for _, name in logs:

@@ -99,6 +99,25 @@ def test_master_hears_of_a_quiet_snapshot_each_day(pair: Directory) -> None:
     assert run(hq, late) == [("b",)]
 
 
+def test_master_is_told_what_a_refresh_before_did_not_tell(pair: Directory) -> None:
+    """It was killed after its commit: to the master, the site is older than it is."""
+    hq, jfk = pair["hq"], pair["jfk"]
+    known = (
+        "SELECT position::text FROM snaptide.registered_snapshot WHERE snapshot = 'a'"
+    )
+    [(before,)] = run(hq, known)
+    run(hq, "UPDATE public.a SET v = 'two'")
+    refresh(jfk, "a")
+    run(
+        hq,
+        f"UPDATE snaptide.registered_snapshot SET position = '{before}'"
+        " WHERE snapshot = 'a'",
+    )
+    refresh(jfk, "a")
+    shown = "SELECT position::text FROM snaptide.refresh_group WHERE name = 'of_a'"
+    assert run(hq, known) == run(jfk, shown)
+
+
 def test_error_of_before_goes(pair: Directory) -> None:
     jfk = pair["jfk"]
     run(jfk, "UPDATE snaptide.refresh_group SET last_error = 'was away'")
