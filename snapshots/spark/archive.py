@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def write(path: Path, *, progress: Progress | None = None) -> ExecutorArchive:
         OSError: it cannot be written; there is no half an archive.
     """
     files = list(_files())
-    unfinished = path.with_name(f".{path.name}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with tarfile.open(unfinished, "w:gz", compresslevel=1) as archive:
             for done, (source, name) in enumerate(files, start=1):

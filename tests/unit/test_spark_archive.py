@@ -1,0 +1,28 @@
+"""The archive for executors, written twice at once."""
+
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from snapshots.spark import archive
+
+
+def test_two_that_write_it_at_once_do_not_mix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "some.py").write_text("x = 1\n")
+    some = [(tmp_path / "some.py", "some.py")] * 2
+    monkeypatch.setattr(archive, "_files", lambda: iter(some))
+    path = tmp_path / "env.tar.gz"
+
+    def another(done: int, total: int | None, unit: str) -> None:
+        if done == 1:
+            monkeypatch.setattr(os, "getpid", lambda: 1)
+            archive.write(path)
+
+    assert archive.write(path, progress=another).files == 2
+    with tarfile.open(path) as made:
+        assert made.getnames() == ["some.py", "some.py"]
+    assert {one.name for one in tmp_path.iterdir()} == {"some.py", "env.tar.gz"}
