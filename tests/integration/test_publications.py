@@ -23,6 +23,7 @@ from masters.publications.errors import (
 from sites import Directory, Site
 from sites.errors import NotGranted, UnknownTable
 from snapshots.definitions.errors import BeyondGrant
+from snaptide.doctor import registrations
 from snaptide.embedded import PostgresServer
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
@@ -84,6 +85,16 @@ def test_a_site_gets_its_rows_without_a_condition(
     assert ids(granted) == [1, 6, 8, 10, 11]
     [report] = refresh(granted, "sale").values()
     assert report.window_keys == 0
+
+
+def test_doctor_looks_at_the_registrations_of_a_granted_site(
+    sites: Directory, granted: Site
+) -> None:
+    snapshots.create(granted, "sale", master="hq")
+    run(sites["hq"], "DELETE FROM snaptide.registered_snapshot")
+    with granted.session() as connection:
+        [found] = registrations.check(connection, granted)
+    assert "It is not registered at hq" in found.what
 
 
 def test_what_is_revoked_stays_at_the_site(
