@@ -31,12 +31,13 @@ SELECT g.master AS server,
        CASE WHEN g.position IS NULL THEN 'off'
             WHEN w.works THEN 'syncing'
             WHEN g.last_error IS NOT NULL THEN 'disconnected'
-            WHEN s.oldest IS NOT NULL THEN 'syncing'
+            WHEN s.oldest IS NOT NULL OR s.lacks_rows THEN 'syncing'
             ELSE 'in sync' END AS state
 FROM snaptide.refresh_group g
 CROSS JOIN snaptide.site_identity i
 CROSS JOIN LATERAL (
-    SELECT min(pg_snapshot_xmax(position)::text::bigint) AS oldest
+    SELECT min(pg_snapshot_xmax(position)::text::bigint) AS oldest,
+           bool_or(NOT loaded) AS lacks_rows
     FROM snaptide.snapshot WHERE refresh_group = g.name
 ) s
 CROSS JOIN LATERAL (

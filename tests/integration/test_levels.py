@@ -92,6 +92,16 @@ def test_a_subscription_is_off_then_syncing_then_in_sync(sites: Directory) -> No
     assert status(jfk, "pub")[0] > first
 
 
+def test_a_snapshot_without_rows_is_not_in_sync(sites: Directory) -> None:
+    """It came into a group that was refreshed before."""
+    jfk = sites["jfk"]
+    refresh(jfk, "pub")
+    snapshots.create(jfk, "more", master="hq", table="items", group="pub")
+    assert state(jfk, "pub") == "syncing"
+    refresh(jfk, "pub")
+    assert state(jfk, "pub") == "in sync"
+
+
 def test_changes_of_a_table_that_is_asked_count(sites: Directory) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
     refresh(jfk, "pub")
