@@ -143,8 +143,11 @@ def closing(tables: Iterable[QualifiedName], login: str) -> Iterator[sql.Compose
 def opening_ours(login: str) -> Iterator[sql.Composed]:
     """The statements that give a login its rights on tables of ours."""
     to = sql.Identifier(login)
-    # By SET ROLE it would be a member of none.
-    yield sql.SQL("GRANT {}, snaptide_apply TO {} WITH SET FALSE").format(_ROLE, to)
+    # Policies bind those who inherit, which a role made with NOINHERIT does not by
+    # itself. By SET ROLE it would be a member of none.
+    yield sql.SQL("GRANT {}, snaptide_apply TO {} WITH INHERIT TRUE, SET FALSE").format(
+        _ROLE, to
+    )
     for name, (rights, _) in OURS.items():
         yield sql.SQL("GRANT {} ON {} TO {}").format(
             sql.SQL(rights), sql.Identifier(SCHEMA, name), to

@@ -211,11 +211,13 @@ def hostile(sales: Directory, server: PostgresServer) -> Iterator[tuple[Session,
     with login(server, hq) as name, login(server, hq) as other:
         masters.grant(hq, "sales", "jfk", login=name, parameters={"store": "3"})
         masters.grant(hq, "sales", "lga", login=other, parameters={"store": "4"})
-        url = hq.url.set(
-            drivername="postgresql", username=name, password=PASSWORD
-        ).render_as_string(hide_password=False)
-        with psycopg.connect(url) as session:
+        with psycopg.connect(_url(hq, name)) as session:
             yield session, other
+
+
+def _url(hq: Site, name: str) -> str:
+    url = hq.url.set(drivername="postgresql", username=name, password=PASSWORD)
+    return url.render_as_string(hide_password=False)
 
 
 def _run(session: Session, statements: str, other: str) -> list[tuple[object, ...]]:
@@ -261,6 +263,17 @@ def test_a_hostile_site_gets_and_changes_nothing(
     assert _run(session, 'SELECT k1 FROM snaptide."mlog$_sale"', other) == [(2,)]
     session.rollback()
     assert _all(hq) == before
+
+
+def test_a_login_that_does_not_inherit_is_bound_too(
+    sales: Directory, server: PostgresServer
+) -> None:
+    hq = sales["hq"]
+    with login(server, hq) as name:
+        run(hq, f"ALTER ROLE {name} NOINHERIT")
+        masters.grant(hq, "sales", "jfk", login=name, parameters={"store": "3"})
+        with psycopg.connect(_url(hq, name)) as session:
+            assert _run(session, "SELECT count(*) FROM public.sale", "") == [(5,)]
 
 
 def test_policies_leave_indexes_of_use(

@@ -312,6 +312,7 @@ def test_grants_that_are_refused(
         ),
         (["GRANT TEMPORARY ON DATABASE {database} TO {login}"], "temporary tables"),
         (["GRANT CREATE ON SCHEMA public TO {login}"], "create objects in public"),
+        (["GRANT snaptide_apply TO {login}"], "may become snaptide_apply"),
         (
             [
                 _PAYS,

@@ -53,6 +53,12 @@ SELECT 'it is a member of ' || string_agg(DISTINCT r.rolname, ', ')
 FROM login JOIN pg_auth_members m ON m.member = login.oid JOIN pg_roles r ON r.oid = m.roleid
 WHERE r.rolname NOT IN ('snaptide_site', 'snaptide_apply') HAVING count(*) > 0
 UNION ALL
+SELECT 'it may become ' || string_agg(DISTINCT r.rolname, ', ') || ', which policies do not bind '
+       '(REVOKE that role, and grant again)'
+FROM login JOIN pg_auth_members m ON m.member = login.oid AND (m.set_option OR m.admin_option)
+JOIN pg_roles r ON r.oid = m.roleid
+WHERE r.rolname IN ('snaptide_site', 'snaptide_apply') HAVING count(*) > 0
+UNION ALL
 SELECT 'others are its members: ' || string_agg(DISTINCT r.rolname, ', ')
 FROM login JOIN pg_auth_members m ON m.roleid = login.oid AND (m.inherit_option OR m.set_option)
 JOIN pg_roles r ON r.oid = m.member HAVING count(*) > 0
