@@ -31,6 +31,13 @@ _POLICIES = (
     " EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid)"
     " FROM pg_class c WHERE c.oid = %(table)s"
 )
+#: Whether a text stands for one value of a type in every session. Names of enums do, of
+#: which PostgreSQL does not say so.
+_FIXED = (
+    "SELECT p.provolatile = 'i' OR t.typtype = 'e'"
+    " FROM pg_type t JOIN pg_proc p ON p.oid = t.typinput"
+    " WHERE t.oid = CAST(%(kind)s AS regtype)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +74,7 @@ def fitting(
     _refuse_unfit(connection, made)
     known = {*made.identity, *partition.of_log(connection, log.log_table)}
     for column in made.template:
-        _refuse_unbound(table, column, known)
+        _refuse_unbound(connection, table, column, known)
     _refuse_columns(made)
     return made
 
@@ -119,7 +126,9 @@ def _refuse_unfit(connection: Connection, one: Published) -> None:
         raise CannotPublish(f"{name} cannot be published: it {why}.", table=str(name))
 
 
-def _refuse_unbound(table: Table, column: str, known: set[str]) -> None:
+def _refuse_unbound(
+    connection: Connection, table: Table, column: str, known: set[str]
+) -> None:
     name = table.qualified
     if column not in table.names:
         raise BadTemplate(f"{name} has no column {column}.", table=str(name))
@@ -134,6 +143,14 @@ def _refuse_unbound(table: Table, column: str, known: set[str]) -> None:
         raise BadTemplate(
             f"Column {column} of {name} is compared by rules of its own "
             "(its collation, or its operator =).",
+            table=str(name),
+        )
+    kind = unsized(table.column(column).recorded)
+    if raw(connection).execute(_FIXED, {"kind": kind}).fetchone() != (True,):
+        raise BadTemplate(
+            f"Column {column} of {name} is of type {kind}: which value a text stands "
+            "for depends on settings of the session, which a site makes for itself "
+            "(its time zone, for one).",
             table=str(name),
         )
 

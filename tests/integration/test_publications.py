@@ -248,6 +248,41 @@ def test_conditions_that_cannot_be_bound(
     assert run(sites["hq"], "SELECT count(*) FROM pg_policy") == [(0,)]
 
 
+@pytest.mark.parametrize("kind", ["timestamptz", "date"])
+def test_values_that_settings_of_a_session_change(
+    sites: Directory, store: str, kind: str
+) -> None:
+    hq = sites["hq"]
+    run(hq, f"CREATE TABLE public.day (id int PRIMARY KEY, d {kind})")
+    masters.create_snapshot_log(hq, "day", partition_columns=["d"])
+    with pytest.raises(BadTemplate, match="depends on settings of the session"):
+        masters.create_publication(hq, "s", ["day"], where={"day": "d = :d"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("character(3)", "abc"), ("public.mood", "sad")],
+)
+def test_values_that_are_the_same_in_all_sessions(
+    sites: Directory, store: str, kind: str, value: str
+) -> None:
+    hq = sites["hq"]
+    run(
+        hq,
+        "CREATE TYPE public.mood AS ENUM ('sad')",
+        f"CREATE TABLE public.day (id int PRIMARY KEY, d {kind})",
+        f"INSERT INTO public.day VALUES (1, '{value}'), (2, NULL)",
+    )
+    masters.create_snapshot_log(hq, "day", partition_columns=["d"])
+    masters.create_publication(hq, "s", ["day"], where={"day": "d = :d"})
+    masters.grant(hq, "s", "jfk", login=store, parameters={"d": value})
+    run(hq, "UPDATE public.day SET id = id + 2")
+    with as_login(sites, store) as directory:
+        rows = run(directory["hq"], "SELECT id FROM public.day")
+        keys = 'SELECT DISTINCT k1 FROM snaptide."mlog$_day" ORDER BY 1'
+        assert (rows, run(directory["hq"], keys)) == ([(3,)], [(1,), (3,)])
+
+
 def test_tables_that_cannot_be_published(sites: Directory, store: str) -> None:
     hq = sites["hq"]
     run(
