@@ -75,7 +75,7 @@ def fitting(
     known = {*made.identity, *partition.of_log(connection, log.log_table)}
     for column in made.template:
         _refuse_unbound(connection, table, column, known)
-    _refuse_columns(made)
+    _refuse_columns(made, known)
     return made
 
 
@@ -159,7 +159,7 @@ def _is_plain(column: Column) -> bool:
     return column.deterministic and column.equality is None
 
 
-def _refuse_columns(one: Published) -> None:
+def _refuse_columns(one: Published, known: set[str]) -> None:
     if one.columns is None:
         return
     name = one.table.qualified
@@ -172,6 +172,13 @@ def _refuse_columns(one: Published) -> None:
     if missing:
         raise CannotPublish(
             f"The columns of {name} must include {', '.join(missing)}: its key.",
+            table=str(name),
+        )
+    told = sorted(known - {*one.columns} - one.template.keys())
+    if told:
+        raise CannotPublish(
+            f"The columns of {name} must include {', '.join(told)}: its log shows "
+            "hashes of the values, from which these can be found.",
             table=str(name),
         )
 

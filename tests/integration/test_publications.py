@@ -283,6 +283,17 @@ def test_values_that_are_the_same_in_all_sessions(
         assert (rows, run(directory["hq"], keys)) == ([(3,)], [(1,), (3,)])
 
 
+def test_hashes_of_columns_that_are_not_granted(sites: Directory, store: str) -> None:
+    hq = sites["hq"]
+    masters.alter_snapshot_log(hq, "sale", partition_columns=["store_id", "cost"])
+    less = {"sale": ["id", "what"]}
+    where = {"sale": "store_id = :store"}
+    with pytest.raises(CannotPublish, match="must include cost: its log shows hashes"):
+        masters.create_publication(hq, "s", ["sale"], where=where, columns=less)
+    less["sale"].append("cost")
+    masters.create_publication(hq, "s", ["sale"], where=where, columns=less)
+
+
 def test_tables_that_cannot_be_published(sites: Directory, store: str) -> None:
     hq = sites["hq"]
     run(
