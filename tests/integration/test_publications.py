@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import ProgrammingError
 
 import masters
 import snapshots
@@ -119,6 +120,21 @@ def test_what_is_revoked_stays_at_the_site(
     [report] = refresh(granted, "sale").values()
     assert report.method == "complete"
     assert ids(granted) == [4, 6, 8, 10]
+
+
+def test_rows_stay_where_all_may_read_the_table_but_none_is_granted(
+    sites: Directory, granted: Site, store: str
+) -> None:
+    hq = sites["hq"]
+    masters.create_publication(hq, "pays", ["salary"])
+    masters.grant(hq, "pays", "jfk", login=store)
+    snapshots.create(granted, "sale", master="hq")
+    refresh(granted, "sale")
+    run(hq, "GRANT SELECT ON public.sale TO PUBLIC")
+    masters.revoke(hq, "sales", "jfk")
+    with pytest.raises(ProgrammingError, match="is not granted to"):
+        refresh(granted, "sale")
+    assert ids(granted) == [2, 4, 6, 8, 10]
 
 
 def test_only_granted_columns_are_read(sites: Directory, store: str) -> None:
