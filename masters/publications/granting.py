@@ -13,7 +13,7 @@ from masters.publications import login as logins
 from masters.publications import policies, publication, publishable
 from masters.publications.errors import UnknownGrant, WrongParameters
 from masters.publications.publication import Grant, Publication
-from sites import Site, names
+from sites import QualifiedName, Site, names
 from sites.sessions import identity
 from sites.tables import locks
 
@@ -53,39 +53,54 @@ def grant(
     for attempt in locks.patiently():
         with attempt, identity.confirmed(master) as connection:
             locks.briefly(connection)
+            publication.alone(connection)
             row = publication.find(connection, master, publication_name)
             logins.refuse_unfit(connection, role, site)
             shown = publication.described(connection, row)
             _refuse_other(shown, given)
-            _close(connection, shown, row.id, site)
+            former = _close(connection, shown, row.id, site)
             _store(connection, row.id, site, role, given)
             [made] = [
                 g for g in publication.grants_of(connection, row.id) if g.site == site
             ]
             publication.run(connection, policies.opening_ours(role))
             publication.let_read(connection, row.id, publication_name, made)
+            _close_ours(connection, former)
     return made
 
 
 def revoke(master: Site, publication_name: str, site: str) -> None:
     """Let a site read a publication no more (Virtuoso: REPL_REVOKE).
 
-    Its next refresh is refused, with `NotGranted`. Its snapshots keep their rows.
+    Its next refresh is refused, with `NotGranted`. Its snapshots keep their rows. The
+    rights on tables are gone first, in a transaction of their own: the login could keep
+    tables of ours locked, from which its registration is removed, too.
 
     Raises:
         UnknownPublication: the master has none of that name.
         UnknownGrant: it is not granted to the site.
     """
+    login, tables = None, list[QualifiedName]()
     for attempt in locks.patiently():
         with attempt, identity.confirmed(master) as connection:
             locks.briefly(connection)
+            publication.alone(connection)
             row = publication.find(connection, master, publication_name)
             shown = publication.described(connection, row)
-            if not _close(connection, shown, row.id, site):
+            login = _close(connection, shown, row.id, site)
+            if login is None:
                 raise UnknownGrant(
                     f"{publication_name} is not granted to {site}.",
                     publication=publication_name,
                 )
+            tables = [names.parse(one.table) for one in shown.tables]
+    for attempt in locks.patiently():
+        with attempt, identity.confirmed(master) as connection:
+            locks.briefly(connection)
+            publication.alone(connection)
+            for table in tables:
+                publication.compare_all(connection, site, table)
+            _close_ours(connection, login)
 
 
 def _store(
@@ -107,8 +122,8 @@ def _store(
 
 def _close(
     connection: Connection, shown: Publication, publication_id: int, site: str
-) -> bool:
-    """Take away what a grant gave; whether there was one."""
+) -> str | None:
+    """Take away what a grant gave of tables and logs; its login, if there was one."""
     gone = (
         sa.delete(publication_grant)
         .where(_at.publication_id == publication_id, _at.site_name == site)
@@ -116,16 +131,18 @@ def _close(
     )
     login = connection.scalar(gone)
     if login is None:
-        return False
+        return None
     for one in shown.tables:
-        name = names.parse(one.table)
-        there = publishable.existing(connection, name)
+        there = publishable.existing(connection, names.parse(one.table))
         publication.run(connection, policies.closing(there, login))
-        publication.compare_all(connection, site, name)
+    return str(login)
+
+
+def _close_ours(connection: Connection, login: str | None) -> None:
+    """Take away what a login without any grant may do with tables of ours."""
     left = select(func.count()).where(_at.login == login)
-    if not connection.scalar(left):
+    if login is not None and not connection.scalar(left):
         publication.run(connection, policies.closing_ours(login))
-    return True
 
 
 def _refuse_other(shown: Publication, given: Mapping[str, str]) -> None:

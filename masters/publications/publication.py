@@ -27,6 +27,7 @@ from masters.publications.errors import (
 from masters.publications.policies import Published
 from masters.publications.publishable import PublishedTable
 from sites import QualifiedName, Site, names
+from sites.catalog import SCHEMA
 from sites.sessions import identity
 from sites.tables import locks
 from sites.tables.table import describe
@@ -97,6 +98,7 @@ def create_publication(
     for attempt in locks.patiently():
         with attempt, identity.confirmed(master) as connection:
             locks.briefly(connection)
+            alone(connection)
             if connection.scalar(select(publication.c.id).where(_named(name))):
                 raise PublicationExists(
                     f"{master.name} has a publication called {name} already.",
@@ -156,6 +158,7 @@ def drop_publication(master: Site, name: str) -> None:
     for attempt in locks.patiently():
         with attempt, identity.confirmed(master) as connection:
             locks.briefly(connection)
+            alone(connection)
             row = find(connection, master, name)
             granted = grants_of(connection, row.id)
             if granted:
@@ -189,6 +192,15 @@ def show_publication(master: Site, name: str) -> Publication:
     """
     with identity.initialised(master) as connection:
         return described(connection, find(connection, master, name))
+
+
+def alone(connection: Connection) -> None:
+    """Wait until no other session makes, drops, grants or revokes a publication.
+
+    Otherwise a first one could be made while the last is dropped, and tables of ours be
+    left without policies; or a login be granted to two sites.
+    """
+    locks.against_writers(connection, QualifiedName(SCHEMA, publication.name))
 
 
 def find(connection: Connection, master: Site, name: str) -> Row[Any]:
@@ -259,10 +271,12 @@ def let_read(
 def compare_all(connection: Connection, site: str, table: QualifiedName) -> None:
     """Have the next refresh of a site's snapshots of a table compare all rows.
 
-    What the site may read of the table has changed, which no log tells. Writes
-    `registered_snapshot`.
+    What the site may read of the table has changed, which no log tells. No refresh can
+    register a snapshot before the commit: it would show what was granted before, and go
+    on fast. Writes `registered_snapshot`.
     """
     at = registered_snapshot.c
+    locks.against_writers(connection, QualifiedName(SCHEMA, registered_snapshot.name))
     connection.execute(
         sa.delete(registered_snapshot).where(
             at.site_name == site,

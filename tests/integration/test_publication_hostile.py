@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
 
 import masters
+from masters.publications import publication
 from sites import Directory, Site
+from sites.tables import locks
 from snaptide.embedded import PostgresServer
 from tests.fix_worlds import prepared_once
 from tests.granted import PASSWORD, login, stores
@@ -274,6 +277,49 @@ def test_a_login_that_does_not_inherit_is_bound_too(
         masters.grant(hq, "sales", "jfk", login=name, parameters={"store": "3"})
         with psycopg.connect(_url(hq, name)) as session:
             assert _run(session, "SELECT count(*) FROM public.sale", "") == [(5,)]
+
+
+def test_a_login_cannot_keep_its_rights_by_locks(
+    sales: Directory,
+    hostile: tuple[Session, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session, other = hostile
+    hq = sales["hq"]
+    ours = "snaptide.registered_snapshot, snaptide.peer"
+    _run(session, f"LOCK TABLE {ours} IN ACCESS EXCLUSIVE MODE", other)
+    monkeypatch.setattr(locks, "ATTEMPTS", 1)
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        masters.revoke(hq, "sales", "jfk")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        _run(session, "SELECT id FROM public.sale", other)
+    [left] = masters.show_publication(hq, "sales").grants
+    assert left.site == "lga"
+
+
+def test_no_snapshot_is_registered_while_other_values_are_granted(
+    sales: Directory, hostile: tuple[Session, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would show rows of the values before, and then be refreshed fast."""
+    session, other = hostile
+    let_read, tried = publication.let_read, []
+
+    def and_try(*given: Any) -> None:
+        let_read(*given)
+        statements = (
+            "SET lock_timeout = 100; "
+            "INSERT INTO snaptide.registered_snapshot (site_id, snapshot, site_name,"
+            " table_schema, table_name, updatable)"
+            " VALUES (gen_random_uuid(), 'sale', 'jfk', 'public', 'sale', false)"
+        )
+        with pytest.raises(psycopg.errors.LockNotAvailable) as refused:
+            _run(session, statements, other)
+        tried.append(refused)
+
+    monkeypatch.setattr(publication, "let_read", and_try)
+    name = session.info.user
+    masters.grant(sales["hq"], "sales", "jfk", login=name, parameters={"store": "5"})
+    assert len(tried) == 1
 
 
 def test_policies_leave_indexes_of_use(
