@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     )
     from snapshots.creating.drop import drop as drop
     from snapshots.creating.lenses import (
+        drop_shape as drop_shape,
         map_shape as map_shape,
-        unmap_shape as unmap_shape,
     )
     from snapshots.creating.listing import (
         describe_snapshot as describe_snapshot,

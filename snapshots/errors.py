@@ -147,7 +147,7 @@ class LensFails(RefreshError):
 
     code = "SNP-257"
     hint = (
-        "Correct the row at the master, or replace the lens: snaptide shape unmap, and "
+        "Correct the row at the master, or replace the lens: snaptide shape drop, and "
         "snaptide shape map with another --back. Or have the snapshot show the new "
         "columns: snaptide snapshot alter."
     )

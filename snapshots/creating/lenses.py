@@ -71,8 +71,8 @@ def map_shape(
     return MappedShape(table=str(name), lens=lens, away=away)
 
 
-def unmap_shape(master: Site, table: str, column: str, *, force: bool = False) -> None:
-    """Take a lens away: changes of columns that are gone are parked from then on.
+def drop_shape(master: Site, table: str, column: str, *, force: bool = False) -> None:
+    """Drop an old shape: its lens goes, and changes of its columns are parked.
 
     Parameters:
         table: the master table, as table or schema.table.

@@ -98,8 +98,8 @@ def map_(
     end_if(unreachable=report.away)
 
 
-@app.command("unmap")
-def unmap(
+@app.command()
+def drop(
     program: Program,
     site: SiteArgument,
     name: MasterTable,
@@ -109,14 +109,14 @@ def unmap(
         typer.Option("--force", help="Also if sites may have changes that need it."),
     ] = False,
 ) -> None:
-    """Take a lens away: changes of its old columns are parked from then on.
+    """Drop an old shape: its lens goes, and changes of its columns are parked.
 
     SITE is the master. It is refused as long as changes wait at a site that shows the
     columns, or are parked, or a site is away.
 
-    Example: snaptide shape unmap hq passengers full_name
+    Example: snaptide shape drop hq passengers full_name
     """
-    snapshots.unmap_shape(site, name, names.plain(column), force=force)
+    snapshots.drop_shape(site, name, names.plain(column), force=force)
 
 
 def expressions(option: str, given: Sequence[str]) -> dict[str, str]:

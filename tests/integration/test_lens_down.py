@@ -177,7 +177,7 @@ def test_a_lens_that_fails_for_a_row_names_it(
 def test_another_lens_is_another_value_of_all_rows(hq: Site, jfk: Site) -> None:
     split(hq)
     methods(jfk)
-    snapshots.unmap_shape(hq, "people", "full_name", force=True)
+    snapshots.drop_shape(hq, "people", "full_name", force=True)
     with pytest.raises(ColumnGone):
         snapshots.refresh(jfk, "all", strict=True)
     snapshots.map_shape(

@@ -111,7 +111,7 @@ def test_a_lens_takes_effect_when_its_columns_are_dropped(
 def test_after_the_drop_sites_know_number_and_type(hq: Site, jfk: Site) -> None:
     before = snapshots.map_shape(hq, "people", **SPLIT)
     first = declared(hq)
-    snapshots.unmap_shape(hq, "people", "full_name")
+    snapshots.drop_shape(hq, "people", "full_name")
     assert declared(hq) == ()
     run(hq, DROP)
     after = snapshots.map_shape(hq, "people", **SPLIT)
@@ -235,12 +235,12 @@ def test_it_stays_as_long_as_changes_may_need_it(
     run(hq, DROP)
     run(jfk, "UPDATE public.people SET full_name = 'Ada King' WHERE id = 1")
     with pytest.raises(LensInUse, match=r"jfk \(1 waiting, 0 parked\)"):
-        snapshots.unmap_shape(hq, "people", "full_name")
+        snapshots.drop_shape(hq, "people", "full_name")
     with without(sites, "jfk") as left, pytest.raises(LensInUse, match="jfk"):
-        snapshots.unmap_shape(left["hq"], "people", "full_name")
+        snapshots.drop_shape(left["hq"], "people", "full_name")
     with pytest.raises(UnknownLens):
-        snapshots.unmap_shape(hq, "people", "first")
-    snaptide.said("shape", "unmap", "hq", "people", "full_name", "--force")
+        snapshots.drop_shape(hq, "people", "first")
+    snaptide.said("shape", "drop", "hq", "people", "full_name", "--force")
     assert declared(hq) == ()
 
 
@@ -259,7 +259,7 @@ def test_commands(hq: Site, snaptide: Snaptide) -> None:
     wrong = snaptide("shape", "map", "hq", "people", *given, "--set", "first")
     assert wrong.exit_code == 2
     assert "write COLUMN=SQL" in wrong.output
-    snaptide.said("shape", "unmap", "hq", "people", "full_name")
+    snaptide.said("shape", "drop", "hq", "people", "full_name")
 
 
 def test_a_master_of_before_has_none(hq: Site) -> None:
