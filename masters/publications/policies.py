@@ -41,6 +41,7 @@ OURS: dict[str, tuple[str, str]] = {
     "error_footprint": ("SELECT", "false"),
     "snapshot_log": ("SELECT", _PUBLISHED),
     "site_ddl": ("SELECT", _PUBLISHED),
+    "lens": ("SELECT", _PUBLISHED),
     "group_schema": ("SELECT", _PUBLISHED),
     "second_way": ("SELECT", "false"),
     "image": ("SELECT", "false"),

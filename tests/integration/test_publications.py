@@ -24,6 +24,7 @@ from masters.publications.errors import (
 from sites import Directory, Site
 from sites.errors import NotGranted, UnknownTable
 from snapshots.definitions.errors import BeyondGrant
+from snapshots.errors import ColumnGone
 from snaptide.doctor import registrations
 from snaptide.embedded import PostgresServer
 from tests.fix_commands import Snaptide
@@ -203,6 +204,33 @@ def test_rows_whose_column_was_renamed_are_not_missed(
     )
     refresh(granted, "sale")
     assert ids(granted) == [4, 6, 8, 10]
+
+
+def test_columns_that_a_lens_makes_are_read(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    snapshots.create(granted, "sale", master="hq")
+    refresh(granted, "sale")
+    run(
+        hq,
+        "ALTER TABLE public.sale ADD name text",
+        "UPDATE public.sale SET name = upper(what)",
+    )
+    snapshots.map_shape(
+        hq, "sale", gone=["what"], sets={"name": "upper(what)"}, backs={"what": "name"}
+    )
+    run(hq, "ALTER TABLE public.sale DROP what")
+    [report] = refresh(granted, "sale").values()
+    assert report.method == "complete"
+    found = run(granted, "SELECT id, what FROM public.sale ORDER BY 1 LIMIT 2")
+    assert found == [(2, "THING 2"), (4, "THING 4")]
+
+
+def test_a_column_that_is_gone_is_named(sites: Directory, granted: Site) -> None:
+    snapshots.create(granted, "sale", master="hq")
+    refresh(granted, "sale")
+    run(sites["hq"], "ALTER TABLE public.sale DROP what")
+    with pytest.raises(ColumnGone):
+        snapshots.refresh(granted, "sale")
 
 
 def test_all_others_see_every_row(sites: Directory, granted: Site) -> None:
