@@ -95,9 +95,12 @@ class Lift:
             place = self.lifted.columns.index(called) + 1
             type_ = table.column(called).staged_type
             # A lens may lose something, which has not changed if the site saw the row.
-            before = lenses.evaluated(expression, olds)
+            # Values of other types that can be assigned have to be cast in a CASE.
+            before, after = (
+                cast(lenses.evaluated(expression, side), type_) for side in (olds, news)
+            )
             old = case((seen, cast(current.c[called], type_)), else_=before)
-            new = case((left, old), else_=lenses.evaluated(expression, news))
+            new = case((left, old), else_=after)
             found[f"o{place}"] = case((starts, old))
             found[f"n{place}"] = case((ends, new))
         return found

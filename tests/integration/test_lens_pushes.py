@@ -145,6 +145,32 @@ def test_a_value_that_the_lens_cannot_lift_is_parked_as_it_is(
     assert "number" not in (shown.calls[0].new or {})
 
 
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_an_expression_may_have_another_type(
+    hq: Site, jfk: Site, options: dict[str, Any]
+) -> None:
+    """A column takes what can be assigned to it, and keeps its own digits."""
+    run(
+        hq,
+        "ALTER TABLE public.people ADD letters text, ADD share numeric",
+        "UPDATE public.people SET letters = '5', share = 12345678901234567890.5",
+    )
+    lens = {
+        "sets": {"letters": "length(full_name)", "share": "length(full_name)::float8"},
+        "backs": {"full_name": "'Ada ' || id"},
+    }
+    snapshots.map_shape(hq, "people", gone=["full_name"], **lens)
+    run(hq, DROP)
+    run(jfk, "UPDATE public.people SET town = 'LGA' WHERE id = 1")
+    run(jfk, "UPDATE public.people SET full_name = 'Ada' WHERE id = 2")
+    assert deferred.push(jfk, **options).errors == 0
+    query = "SELECT town, letters, share::text FROM public.people ORDER BY id LIMIT 2"
+    assert run(hq, query) == [
+        ("LGA", "5", "12345678901234567890.5"),
+        ("JFK", "3", "3"),
+    ]
+
+
 def test_a_column_that_gets_another_type(hq: Site, jfk: Site) -> None:
     run(jfk, "UPDATE public.people SET desk = 7.5 WHERE id = 1")
     run(jfk, "INSERT INTO public.people VALUES (7, 'Ada 7', 'JFK', NULL)")
