@@ -199,6 +199,8 @@ def _each_as_far_as_it_fits(
     run: Run,
 ) -> bool:
     """Deliver transactions, some with values that do not fit at the destination."""
+    # A rollback must not undo the work tables: others are shipped in them.
+    shipment.target.commit()
     for one in some:
         shipped, unfit = _shipped_as_far_as_it_fits(shipment, sender, one, after)
         shipment.target.commit()

@@ -171,6 +171,24 @@ def test_an_expression_may_have_another_type(
     ]
 
 
+def test_a_column_without_a_lens_beside_one_that_fails(hq: Site, jfk: Site) -> None:
+    run(hq, "ALTER TABLE public.people ADD number int")
+    snapshots.map_shape(
+        hq,
+        "people",
+        gone=["full_name"],
+        sets={"number": "split_part(full_name, ' ', 2)::int"},
+        backs={"full_name": "first || ' ' || number"},
+    )
+    run(hq, DROP, "ALTER TABLE public.people DROP desk")
+    run(jfk, "UPDATE public.people SET full_name = 'Max Born', desk = 7 WHERE id = 1")
+    assert deferred.push(jfk).errors == 1
+    (error,) = deferred.list_errors(hq)
+    shown = deferred.show_error(hq, error.id)
+    assert "cannot lift that: invalid input syntax" in shown.error_message
+    assert (shown.calls[0].new or {})["full_name (gone)"] == "Max Born"
+
+
 def test_a_column_that_gets_another_type(hq: Site, jfk: Site) -> None:
     run(jfk, "UPDATE public.people SET desk = 7.5 WHERE id = 1")
     run(jfk, "INSERT INTO public.people VALUES (7, 'Ada 7', 'JFK', NULL)")
