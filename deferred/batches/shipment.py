@@ -9,7 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy.exc import DBAPIError
 
+from deferred import sqlstate
 from deferred.batches import gone_columns, lifting, work
 from deferred.batches.batch import PART, Batch, placed
 from deferred.batches.gone_columns import Gone
@@ -79,6 +81,15 @@ class Shipment:
     def is_by_itself(self, order_no: int) -> bool:
         """Whether values of a transaction may not fit at the destination."""
         return self.may_change_values or order_no in self.giving
+
+    def is_refused(self, error: DBAPIError) -> bool:
+        """Whether its changes cannot be shipped as they are.
+
+        A function that a lens calls may be gone: that stops no other change.
+        """
+        if self.lifts and sqlstate.caused_by_transaction(error):
+            return True
+        return sqlstate.caused_by_data(error)
 
     @property
     def sources(self) -> dict[str, str]:

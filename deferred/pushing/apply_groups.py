@@ -141,7 +141,7 @@ def _one_by_one(
             if as_they_are:
                 _ship(shipment, after, some, run)
         except DBAPIError as error:
-            if not sqlstate.caused_by_data(error):
+            if not shipment.is_refused(error):
                 raise
             shipment, as_they_are = _prepared_again(shipment, sender), False
         if as_they_are:
@@ -229,7 +229,7 @@ def _shipped_as_far_as_it_fits(
             return shipment, None
         why = unfit.message.rstrip(".")
     except DBAPIError as error:
-        if not sqlstate.caused_by_data(error):
+        if not shipment.is_refused(error):
             raise
         why = sqlstate.message(error)
     shipment = _prepared_again(shipment, sender, not_lifted=why)

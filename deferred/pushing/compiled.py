@@ -64,7 +64,7 @@ def deliver_together(
             transactions=len(group),
         )
     except DBAPIError as error:
-        if not sqlstate.caused_by_data(error):
+        if not shipment.is_refused(error):
             raise
         target.rollback()
         shipment.origin.rollback()

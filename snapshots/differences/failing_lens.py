@@ -72,7 +72,7 @@ def _refuse_failing(
                 select(func.count(value)).select_from(rows).where(condition)
             )
     except DBAPIError as error:
-        if not sqlstate.caused_by_data(error):
+        if not sqlstate.caused_by_transaction(error):
             return
         with master.session() as connection:
             key = _key(connection, member, name)

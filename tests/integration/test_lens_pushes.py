@@ -171,6 +171,39 @@ def test_an_expression_may_have_another_type(
     ]
 
 
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_a_function_that_is_gone_stops_no_other_change(
+    hq: Site, jfk: Site, options: dict[str, Any]
+) -> None:
+    run(
+        hq,
+        "CREATE FUNCTION public.head(text) RETURNS text IMMUTABLE LANGUAGE sql"
+        " RETURN split_part($1, ' ', 1)",
+        "CREATE TABLE public.other (id int PRIMARY KEY)",
+    )
+    log(hq, "other")
+    snapshots.create(jfk, "other", master="hq", updatable=True)
+    snapshots.refresh(jfk, "other")
+    sets = {**SPLIT["sets"], "first": "head(full_name)"}
+    snapshots.map_shape(hq, "people", **{**SPLIT, "sets": sets})
+    run(hq, DROP, "DROP FUNCTION public.head")
+    run(jfk, "UPDATE public.people SET full_name = 'Max Born' WHERE id = 1")
+    run(jfk, "INSERT INTO public.other VALUES (1)")
+    assert deferred.push(jfk, **options).errors == 1
+    assert run(hq, "SELECT id FROM public.other") == [(1,)]
+    (report,) = deferred.retry_errors(hq)
+    assert "cannot lift a value: function public.head(text) does not" in report.reason
+    (error,) = deferred.list_errors(hq)
+    assert error.reason == "column gone"
+    run(
+        hq,
+        "CREATE FUNCTION public.head(text) RETURNS text IMMUTABLE LANGUAGE sql"
+        " RETURN split_part($1, ' ', 1)",
+    )
+    assert [one.reason for one in deferred.retry_errors(hq)] == [""]
+    assert people(hq)[0] == (1, "Max", "Born", "JFK")
+
+
 def test_a_column_without_a_lens_beside_one_that_fails(hq: Site, jfk: Site) -> None:
     run(hq, "ALTER TABLE public.people ADD number int")
     snapshots.map_shape(
