@@ -19,6 +19,7 @@ from deferred import sqlstate
 from deferred.batches import lifting
 from deferred.error_catalog import error_call
 from deferred.errors import GivesGoneColumn
+from deferred.queues.target_columns import unlike
 from masters.log import lenses
 from masters.log.lenses import Lens
 from sites import names
@@ -57,6 +58,7 @@ def lift(
             calls = _Calls(error_id=error_id, table=table, lens=one, numbers=numbers)
             calls.lift(connection)
             now[name] = calls.known(now[name])
+            numbers = {**numbers, **now[name]["numbers"]}
     return now
 
 
@@ -82,12 +84,24 @@ class _Calls:
         present = self.lens.present(self.table)
         return {name: self.table.column(present[name]) for name in self.lens.sets}
 
+    @property
+    def called(self) -> dict[str, str]:
+        """What these are called in images, by the names in the lens.
+
+        Another column of the images may have had the name that one of them has now.
+        """
+        others, found = self.numbers.keys() - {*self.gone}, dict[str, str]()
+        for name, column in self.made.items():
+            found[name] = unlike(column.name, {*others, *found.values()})
+        return found
+
     def known(self, its: Mapping[str, Any]) -> dict[str, Any]:
         """What is stored of the columns of the table afterwards."""
         numbers = {n: v for n, v in its["numbers"].items() if n not in self.gone}
         types = {n: v for n, v in its["types"].items() if n not in self.gone}
-        for column in self.made.values():
-            numbers[column.name], types[column.name] = column.number, column.type
+        for name, called in self.called.items():
+            column = self.made[name]
+            numbers[called], types[called] = column.number, column.type
         return {**its, "numbers": numbers, "types": types}
 
     def lift(self, connection: Connection) -> None:
@@ -104,7 +118,7 @@ class _Calls:
                     its = error_call.c.identity_columns == list(key)
                     connection.execute(changed.where(self._mine(), its))
         except DBAPIError as error:
-            if not sqlstate.caused_by_data(error):
+            if not sqlstate.caused_by_transaction(error):
                 raise
             old = ", ".join(self.gone)
             raise GivesGoneColumn(
@@ -135,12 +149,13 @@ class _Calls:
             _NEW.is_not(None),
             *lifting.unchanged(self.lens, olds, news),
         )
+        called = self.called
         before = {
-            column.name: self._before(name, column, key, olds)
+            called[name]: self._before(name, column, key, olds)
             for name, column in self.made.items()
         }
         after = {
-            column.name: self._evaluated(name, column, news)
+            called[name]: self._evaluated(name, column, news)
             for name, column in self.made.items()
         }
         without = {side: self._image(side, {}) for side in (_OLD, _NEW)}

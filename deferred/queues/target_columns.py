@@ -8,7 +8,7 @@ its names are those of the group. So the tables that calls change are described 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -83,7 +83,7 @@ def present(queue: Queue, target: Table) -> tuple[Queue, tuple[str, ...]]:
     for name, number in zip(queue.columns, numbers, strict=True):
         if number not in called and name in queue.identity_columns:
             raise _moved_of(queue, {name: None}, target)
-        now[name] = called.get(number) or _unlike(name, [*there, *now.values()])
+        now[name] = called.get(number) or unlike(name, [*there, *now.values()])
     return (
         replace(
             queue,
@@ -94,7 +94,8 @@ def present(queue: Queue, target: Table) -> tuple[Queue, tuple[str, ...]]:
     )
 
 
-def _unlike(name: str, others: Sequence[str]) -> str:
+def unlike(name: str, others: Collection[str]) -> str:
+    """A name like this one that no other has."""
     while name in others:
         name += "_"
     return name

@@ -85,3 +85,29 @@ def test_a_retry_through_a_lens_that_fails_says_so(hq: Site, jfk: Site) -> None:
     assert (call.new or {})["full_name (gone)"] == "Max Born"
     (report,) = deferred.retry_errors(hq, [error.id], without_gone=True)
     assert report.reason == ""
+
+
+def test_a_new_column_has_the_former_name_of_another(hq: Site, jfk: Site) -> None:
+    """What was parked for that one goes to it, whatever it is called by now."""
+    run(
+        jfk,
+        "UPDATE public.people SET full_name = 'Max Born', town = 'LGA' WHERE id = 1",
+    )
+    run(hq, DROP)
+    assert deferred.push(jfk).errors == 1
+    run(
+        hq,
+        "ALTER TABLE public.people DROP first",
+        "ALTER TABLE public.people RENAME town TO first",
+        "ALTER TABLE public.people RENAME last TO town",
+        "ALTER TABLE public.people ADD last text",
+        "UPDATE public.people SET last = 'Ada'",
+    )
+    lens = {
+        "sets": {"last": SPLIT["sets"]["first"], "town": SPLIT["sets"]["last"]},
+        "backs": {"full_name": "last || ' ' || town"},
+    }
+    snapshots.map_shape(hq, "people", gone=["full_name"], **lens)
+    assert [one.reason for one in deferred.retry_errors(hq)] == [""]
+    query = "SELECT last, town, first FROM public.people WHERE id = 1"
+    assert run(hq, query) == [("Max", "Born", "LGA")]
