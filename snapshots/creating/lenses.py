@@ -12,12 +12,14 @@ from masters.errors import LensInUse, LensOfGroup, LensRefused, UnknownLens
 from masters.log import lens_expressions, lenses, partition, registration
 from masters.log.catalog import get_log
 from masters.log.lenses import GoneColumn, Lens
-from sites import names
+from sites import QualifiedName, names
+from sites.catalog import SCHEMA
 from sites.conditions import where
 from sites.conditions.where import BadCondition
 from sites.errors import SnaptideError
 from sites.sessions import identity
 from sites.sessions.site import Site
+from sites.tables import locks
 from sites.tables.table import Column, ForeignKey, Table, Unique, describe
 from snapshots.creating import shapes
 from snapshots.creating.alter_everywhere import refuse_another
@@ -65,6 +67,8 @@ def map_shape(
             )
         shown, away = _sites(master, connection, found)
         old = [_old(one, found, one in sets, shown, away) for one in gone]
+        # Two lenses of one column would stop pushes.
+        locks.against_writers(connection, QualifiedName(SCHEMA, "lens"))
         _refuse_columns(connection, found, old, sets, shown)
         made = _declared(connection, found, old, sets, backs)
     lens = shapes.shown_lens(made, found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -40,6 +42,7 @@ SPLIT: dict[str, Any] = {
     "backs": {"full_name": "first || ' ' || last"},
 }
 DROP = "ALTER TABLE public.people DROP full_name"
+WAITS = "SELECT 1 FROM pg_locks WHERE NOT granted"
 
 
 @prepared_once("hq", "jfk")
@@ -118,6 +121,27 @@ def test_after_the_drop_sites_know_number_and_type(hq: Site, jfk: Site) -> None:
     assert after.lens.in_effect
     assert [one.gone for one in declared(hq)] == [one.gone for one in first]
     assert after.lens.sets == before.lens.sets
+
+
+def test_two_operators_declare_at_once(hq: Site, jfk: Site) -> None:
+    """The second waits, and finds the lens of the first."""
+    snapshots.map_shape(hq, "people", **SPLIT)
+    (one,) = declared(hq)
+    snapshots.drop_shape(hq, "people", "full_name")
+    with ThreadPoolExecutor(1) as pool, hq.transaction() as first:
+        table = describe(first, QualifiedName("public", "people"))
+        parts = one.gone, one.sets, one.columns, one.shared
+        lenses.note(first, table, *parts)
+        second = pool.submit(snapshots.map_shape, hq, "people", **SPLIT)
+        until = time.monotonic() + 90
+        while not run(hq, WAITS):
+            assert not second.done()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        first.commit()
+    with pytest.raises(LensRefused, match="another lens has column full_name"):
+        second.result()
+    assert len(declared(hq)) == 1
 
 
 def test_a_column_of_another_type_takes_the_name(hq: Site, jfk: Site) -> None:
