@@ -174,6 +174,26 @@ def test_a_lens_that_fails_for_a_row_names_it(
         snapshots.check(jfk, "people")
 
 
+def test_a_function_that_a_lens_calls_is_gone(hq: Site, jfk: Site) -> None:
+    run(
+        hq,
+        "CREATE FUNCTION public.whole(text, text) RETURNS text IMMUTABLE LANGUAGE sql"
+        " RETURN $1 || ' ' || $2",
+    )
+    split(hq, "whole(first, last)")
+    methods(jfk)
+    run(
+        hq,
+        "DROP FUNCTION public.whole",
+        "UPDATE public.people SET qty = 8, last = 'Moss' WHERE id = 1",
+    )
+    report = snapshots.refresh(jfk, "all")
+    [left] = report.behind
+    assert (left.name, left.code) == ("people", LensFails.code)
+    assert "function public.whole(text, text) does not exist" in left.why
+    assert run(jfk, "SELECT qty FROM public.few WHERE id = 1") == [(8,)]
+
+
 def test_another_lens_is_another_value_of_all_rows(hq: Site, jfk: Site) -> None:
     split(hq)
     methods(jfk)
