@@ -228,6 +228,8 @@ def _shipped_as_far_as_it_fits(
         if unfit is None:
             return shipment, None
         why = unfit.message.rstrip(".")
+        if isinstance(unfit, GivesGoneColumn):
+            why = "the transaction gives a value to a column without a lens, too"
     except DBAPIError as error:
         if not shipment.is_refused(error):
             raise

@@ -220,6 +220,11 @@ def test_a_column_without_a_lens_beside_one_that_fails(hq: Site, jfk: Site) -> N
     shown = deferred.show_error(hq, error.id)
     assert "cannot lift that: invalid input syntax" in shown.error_message
     assert (shown.calls[0].new or {})["full_name (gone)"] == "Max Born"
+    run(jfk, "UPDATE public.people SET full_name = 'Max 3', desk = 7 WHERE id = 3")
+    assert deferred.push(jfk).errors == 1
+    (_, error) = sorted(deferred.list_errors(hq), key=lambda one: one.id)
+    shown = deferred.show_error(hq, error.id)
+    assert "gives a value to a column without a lens, too. " in shown.error_message
 
 
 def test_a_column_that_gets_another_type(hq: Site, jfk: Site) -> None:
