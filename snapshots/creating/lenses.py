@@ -237,9 +237,12 @@ def _refuse_columns(
     others = lenses.of_table(connection, table)
     gone = {column.number for one in others for column in one.gone}
     made = {one.columns[name] for one in others for name in one.sets}
+    used = {number for one in others for number in one.columns.values()}
     for column in (*old, *map(table.column, sets)):
         if column.number in gone | made:
             raise _refused(table, f"another lens has column {column.name}")
+        if column in old and column.number in used:
+            raise _refused(table, f"another lens uses column {column.name}")
         if column.generated:
             raise _refused(table, f"column {column.name} is computed")
     there = {column.name for column in table.columns if column in old}
@@ -276,7 +279,9 @@ def _declared(
     Raises:
         LensRefused: an expression is wrong.
     """
-    numbers = {column.number for column in old}
+    others = lenses.of_table(connection, table)
+    numbers = {column.number for one in others for column in one.gone}
+    numbers |= {column.number for column in old}
     stay = {
         c.name: c.staged_type.name for c in table.columns if c.number not in numbers
     }

@@ -232,6 +232,26 @@ def test_a_column_is_in_one_lens(hq: Site) -> None:
             snapshots.map_shape(hq, "people", **asked)
 
 
+def test_no_lens_uses_what_another_one_has_dropped(hq: Site) -> None:
+    """It would never take effect."""
+    uses: dict[str, Any] = {
+        "gone": ["desk"],
+        "sets": {"last": "full_name || desk::text"},
+        "backs": {"desk": "NULL"},
+    }
+    snapshots.map_shape(hq, "people", **SPLIT)
+    run(hq, "ALTER TABLE public.people ADD more text")
+    with pytest.raises(LensRefused, match='column "full_name" does not exist'):
+        snapshots.map_shape(
+            hq, "people", **{**uses, "sets": {"more": "full_name || desk::text"}}
+        )
+    snapshots.drop_shape(hq, "people", "full_name")
+    snapshots.map_shape(hq, "people", **uses)
+    names = {"sets": {"first": "full_name"}, "backs": {"full_name": "first"}}
+    with pytest.raises(LensRefused, match="another lens uses column full_name"):
+        snapshots.map_shape(hq, "people", gone=["full_name"], **names)
+
+
 def test_keys_and_partition_columns_stay(hq: Site) -> None:
     run(hq, "ALTER TABLE public.people ADD UNIQUE (last)")
     with pytest.raises(LensRefused, match="of the key people_last_key"):
