@@ -112,10 +112,12 @@ def settle(connection: Connection, row: Row[Any], choice: GoneColumns) -> None:
             is found; or a lens cannot lift a value.
     """
     known = before = dict(row.target_columns or {})
-    if not choice.without:
-        known = lifted_calls.lift(connection, row.id, before)
     called = _called(connection, known)
     found = _others(known, called)
+    if not choice.without and any(None in others.values() for others in found.values()):
+        known = lifted_calls.lift(connection, row.id, before)
+        called = _called(connection, known)
+        found = _others(known, called)
     for table, others in found.items():
         now, its = called[table], known[str(table)]
         gone = {name for name, it in others.items() if it is None}

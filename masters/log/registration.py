@@ -187,6 +187,8 @@ def take_back(
         again = (
             sa.update(registered_snapshot)
             .where(_at.site_id == site_id, _at.snapshot == name, _at.position.is_(None))
+            # One that was filled from an image, and never by a refresh, was not.
+            .where(_at.refreshed_at.is_not(None))
             .values(
                 position=sa.cast(sa.literal(position), PgSnapshot()),
                 refreshed_at=func.now(),

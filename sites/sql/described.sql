@@ -7,6 +7,7 @@ WITH described AS MATERIALIZED (
                -- sites are to have. Without any, PostgreSQL hides every row.
                SELECT bool_or(NOT starts_with(p.polname, 'snaptide$')) FROM pg_policy p
                WHERE p.polrelid = described.oid), true)) AS hides_rows,
+           row_security_active(described.oid) AS divided,
            (SELECT r.rulename::text FROM pg_rewrite r
             WHERE r.ev_class = described.oid AND r.ev_type <> '1' AND r.is_instead
               AND r.ev_qual::text = '<>' ORDER BY 1 LIMIT 1) AS instead,
@@ -30,7 +31,7 @@ hashed AS MATERIALIZED (
     SELECT concat_ws(' ', hashtextextended(line, 0), hashtextextended(line, 1)) AS state
     FROM printed
 )
-SELECT oid, kind, hides_rows, instead, state,
+SELECT oid, kind, hides_rows, divided, instead, state,
        CASE WHEN state IS DISTINCT FROM :known THEN columns END AS columns,
        CASE WHEN state IS DISTINCT FROM :known THEN uniques END AS uniques,
        CASE WHEN state IS DISTINCT FROM :known THEN foreign_keys END AS foreign_keys

@@ -18,10 +18,11 @@ from sites.sql import load
 from sites.tables import known
 from sites.transfer.types import NativeType, as_record
 
+#: Bytes of their values.
+_INTEGERS = {"smallint": 2, "integer": 4, "bigint": 8}
+
 _EXACT = {
-    "smallint",
-    "integer",
-    "bigint",
+    *_INTEGERS,
     "text",
     "character varying",
     "uuid",
@@ -31,9 +32,6 @@ _EXACT = {
     "timestamp without time zone",
     "timestamp with time zone",
 }
-
-#: Bytes of their values.
-_INTEGERS = {"smallint": 2, "integer": 4, "bigint": 8}
 
 #: Values of these types can be equal although they are printed in different ways.
 _HASHED = {"interval", "jsonb"}
@@ -244,6 +242,8 @@ class Table:
     foreign_keys: tuple[ForeignKey, ...]
     #: row-level security applies to what this user reads
     hides_rows: bool = False
+    #: policies apply to it, be it only those of publications, or not
+    divided: bool = False
     #: a rule by which statements write something else instead, always
     instead: str | None = None
 
@@ -360,6 +360,7 @@ def find_table(connection: Connection, table: QualifiedName) -> Table | None:
         oid=found.oid,
         kind=found.kind,
         hides_rows=found.hides_rows,
+        divided=found.divided,
         instead=found.instead,
         columns=tuple(Column(**row) for row in _rows(found.columns)),
         uniques=tuple(Unique(**row) for row in _rows(found.uniques)),

@@ -89,6 +89,19 @@ def test_a_site_gets_its_rows_without_a_condition(
     assert report.window_keys == 0
 
 
+def test_a_site_with_a_condition_loses_no_rows_to_a_grant(
+    sites: Directory, granted: Site
+) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    snapshots.create(jfk, "sale", master="hq", where="id > 0")
+    refresh(jfk, "sale")
+    before = ids(jfk)
+    run(hq, "UPDATE public.sale SET what = 'other'")
+    with pytest.raises(BeyondGrant, match="chooses its rows itself"):
+        refresh(granted, "sale", method="complete")
+    assert ids(jfk) == before
+
+
 def test_doctor_looks_at_the_registrations_of_a_granted_site(
     sites: Directory, granted: Site
 ) -> None:
