@@ -16,8 +16,8 @@ from deferred import sqlstate
 from masters.group_schema import SchemaVersion
 from sites.tables import lossy
 from sites.tables.table import Table
-from snapshots.definitions.snapshot import Snapshot
 from snapshots.definitions.errors import BeyondGrant
+from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import ColumnChanged, ColumnGone, MasterBehind, RowsHidden
 
 

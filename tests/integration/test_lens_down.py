@@ -137,7 +137,7 @@ def test_doctor_finds_nothing_wrong_with_a_lens(hq: Site, jfk: Site) -> None:
     split(hq)
     methods(jfk)
     assert [one for one in doctor.examine(jfk) if one.subject == "people"] == []
-    snapshots.unmap_shape(hq, "people", "full_name", force=True)
+    snapshots.drop_shape(hq, "people", "full_name", force=True)
     assert any("refreshes stop" in one.what for one in doctor.examine(jfk))
 
 

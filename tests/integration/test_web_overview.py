@@ -136,7 +136,7 @@ def test_a_site_with_another_schema_is_not_ready(
     run(jfk, f"UPDATE snaptide.alembic_version SET version_num = '{revision}'")
     assert said in browser.get("/")
     # Nor does it need the tables that ours has.
-    run(jfk, "DROP TABLE snaptide.beat", "DROP VIEW snaptide.defbacklog")
+    run(jfk, "DROP TABLE snaptide.beat", "DROP VIEW snaptide.defbacklog CASCADE")
     assert said in browser.get("/")
     assert "1 of 2" in browser.get("/")
 
