@@ -7,14 +7,15 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from deferred.calendar import Calendar
 from sites.errors import SnaptideError
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     import croniter
+
+    from deferred import calendar
 else:
-    croniter = lazily("croniter")
+    calendar, croniter = lazily("deferred.calendar"), lazily("croniter")
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])", re.ASCII)
@@ -54,8 +55,8 @@ def next_time(every: str, due: datetime, now: datetime) -> datetime:
     Missed runs are not made up for; the rhythm is kept.
     """
     seconds = seconds_of(every)
-    if calendar := Calendar.parse(every):
-        return calendar.next_after(now)
+    if found := calendar.Calendar.parse(every):
+        return found.next_after(now)
     if seconds is None:
         following: datetime = croniter.croniter(every, now.astimezone(UTC)).get_next(
             datetime
@@ -83,7 +84,7 @@ def next_times(every: str, due: datetime, count: int) -> list[datetime]:
 def is_calendar(every: str) -> bool:
     """Whether an interval is a calendar."""
     with suppress(ValueError):
-        return Calendar.parse(every) is not None
+        return calendar.Calendar.parse(every) is not None
     return False
 
 
@@ -101,7 +102,7 @@ def check_interval(every: str) -> None:
             raise BadInterval(f"{every!r} is longer than a century.", every=every)
         return
     try:
-        if Calendar.parse(every):
+        if calendar.Calendar.parse(every):
             return
     except ValueError as error:
         raise BadInterval(f"{every!r}: {error}.", every=every) from None

@@ -16,8 +16,14 @@ from deferred.batches import ledger, work
 from deferred.batches.batch import forget_batches
 from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
 from deferred.catalog import queue as queue_catalog
-from deferred.queues.delivered import delivered_before, is_delivered
-from deferred.queues.queue import Queue, call_numbers, list_queues, undelivered_calls
+from deferred.queues.queue import (
+    Queue,
+    call_numbers,
+    delivered_before,
+    is_delivered,
+    list_queues,
+    undelivered_calls,
+)
 from deferred.queues.refresh_coverage import beyond, waiting_since_before
 from sites import Site, faults
 from sites.sessions import identity

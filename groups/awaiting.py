@@ -16,8 +16,12 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, cast, exists, or_,
 
 from deferred.catalog import delivery
 from deferred.error_catalog import error_call, error_procedure
-from deferred.queues.delivered import is_delivered
-from deferred.queues.queue import Queue, delivery_of, undelivered_procedures
+from deferred.queues.queue import (
+    Queue,
+    delivery_of,
+    is_delivered,
+    undelivered_procedures,
+)
 from deferred.row_history.events import Wanted
 from groups import table_queue
 from sites import QualifiedName

@@ -16,8 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, select
 
 from deferred.catalog import deferred_transaction, delivery
 from deferred.queues.backlog import Backlog, backlog_of
-from deferred.queues.delivered import is_delivered
-from deferred.queues.queue import Queue, changes_key, list_queues
+from deferred.queues.queue import Queue, changes_key, is_delivered, list_queues
 from sites import Site
 from sites.capture import position
 from sites.catalog import SCHEMA

@@ -9,8 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, select
 
 from deferred.catalog import deferred_transaction, delivery
-from deferred.queues.delivered import is_delivered
-from deferred.queues.queue import Queue
+from deferred.queues.queue import Queue, is_delivered
 from sites.tables.table import ForeignKey
 from sites.transfer.types import Xid8
 from synchronous.errors import PendingCalls

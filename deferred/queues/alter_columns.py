@@ -18,8 +18,7 @@ from sqlalchemy import Connection, or_, select
 from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
 from deferred.queues import define, given_values, queue_function
-from deferred.queues.delivered import is_delivered
-from deferred.queues.queue import Queue, delivery_of, list_queues
+from deferred.queues.queue import Queue, delivery_of, is_delivered, list_queues
 from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName

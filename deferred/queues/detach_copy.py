@@ -18,8 +18,7 @@ from deferred.catalog import (
 )
 from deferred.catalog import queue as queue_catalog
 from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
-from deferred.queues.delivered import is_delivered
-from deferred.queues.queue import list_queues
+from deferred.queues.queue import is_delivered, list_queues
 from sites.catalog import SCHEMA
 from sites.transfer import transport
 

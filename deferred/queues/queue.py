@@ -13,15 +13,21 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, and_, cast, func, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
-from deferred.catalog import deferred_transaction, delivery, procedure_call, route
+from deferred.catalog import (
+    batch,
+    deferred_transaction,
+    delivery,
+    procedure_call,
+    route,
+)
 from deferred.catalog import queue as queue_catalog
-from deferred.queues.delivered import is_delivered
 from sites import QualifiedName, names
 from sites.capture import position
 from sites.catalog import SCHEMA
@@ -294,3 +300,34 @@ _ALL = planned_once(
     .order_by(queue_catalog.c.id, route.c.destination)
 )
 _TO_ONE = _ALL.where(route.c.destination == sa.bindparam("to", type_=sa.Text))
+
+
+def is_delivered() -> ColumnElement[bool]:
+    """Whether the destination of a delivery has answered it, as far as known.
+
+    False without a delivery, as where none is joined: then it is in no window yet.
+    """
+    return _answered().correlate_except(batch).exists()
+
+
+def delivered_before(age: timedelta) -> ColumnElement[bool]:
+    """Whether that is so, and the last answer to its batch is older than an age."""
+    cutoff = func.clock_timestamp() - cast(age, sa.Interval)
+    old = _answered().where(batch.c.answered_at < cutoff)
+    return old.correlate_except(batch).exists()
+
+
+def delivered_at() -> ColumnElement[datetime | None]:
+    """When the last answer to the batch of a delivered transaction was noted."""
+    found = _answered().with_only_columns(batch.c.answered_at)
+    return found.correlate_except(batch).scalar_subquery()
+
+
+def _answered() -> sa.Select[tuple[int]]:
+    """The batch of a delivery, if it was answered up to there."""
+    its = batch.c
+    return select(its.number).where(
+        its.destination == delivery.c.destination,
+        its.number == delivery.c.batch,
+        its.answered >= delivery.c.order_no,
+    )

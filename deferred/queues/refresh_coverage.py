@@ -10,8 +10,7 @@ from sqlalchemy import ColumnElement, CompoundSelect, Connection, func, select
 
 from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
-from deferred.queues.delivered import is_delivered
-from deferred.queues.queue import Queue, changes_key, delivery_of
+from deferred.queues.queue import Queue, changes_key, delivery_of, is_delivered
 from sites.transfer.types import NativeType
 
 #: A transaction is open that began before `written`, a row of the catalog of queues,

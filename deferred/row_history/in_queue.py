@@ -11,8 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Text, func, selec
 from deferred.batches import procedure_call
 from deferred.catalog import deferred_transaction, delivery
 from deferred.parked import image
-from deferred.queues.delivered import delivered_at
-from deferred.queues.queue import Queue, delivery_of
+from deferred.queues.queue import Queue, delivered_at, delivery_of
 from deferred.row_history.events import CurrentRow, Event, Key, Wanted, operation
 from sites.tables.table import Table, describe
 

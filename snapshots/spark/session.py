@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -191,7 +191,7 @@ def _launch(master: str, settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.master(master)
     for name, value in (_COMMON | settings).items():
         builder.config(name, value)
-    with _environment(master):
+    with _environment(master, settings):
         _launching.set()
         try:
             return builder.getOrCreate()
@@ -278,7 +278,7 @@ def _memory() -> str:
 
 
 @contextmanager
-def _environment(master: str) -> Iterator[None]:
+def _environment(master: str, settings: Mapping[str, str]) -> Iterator[None]:
     """The variables that Spark reads when its JVM starts, and only then."""
     wanted = {
         "JAVA_HOME": str(_java_home()),
@@ -287,6 +287,9 @@ def _environment(master: str) -> Iterator[None]:
     if master.startswith("local"):
         wanted["PYSPARK_PYTHON"] = sys.executable
         wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+    elif "spark.pyspark.python" in settings:
+        # PySpark itself goes by the variable alone.
+        wanted["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from sqlalchemy import Connection, func, select, text
 
 from deferred.catalog import delivery
-from deferred.queues.delivered import delivered_before
+from deferred.queues.queue import delivered_before
 from sites.words import counted, does
 from snaptide.doctor.finding import Finding, warning
 
