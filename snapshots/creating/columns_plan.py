@@ -111,6 +111,7 @@ def _defined(master: Site, one: Snapshot, now: Snapshot) -> Definition:
             columns=now.columns,
             condition=now.condition,
             updatable=one.updatable,
+            partner=True,
         )
     except UnknownColumn as unknown:
         name = unknown.facts["column"]

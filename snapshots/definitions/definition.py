@@ -18,6 +18,7 @@ from sites.conditions.where import Condition
 from sites.errors import NoFreeValue
 from sites.names import QualifiedName
 from sites.sessions import identity
+from sites.sessions.identity import Identity
 from sites.sessions.site import Site
 from sites.tables import ddl, indexes, instead
 from sites.tables.ddl import DefaultNeeds
@@ -104,19 +105,22 @@ def define(
     condition: str | None,
     updatable: bool,
     numbers: Mapping[str, str] | None = None,
+    partner: bool = False,
 ) -> Definition:
     """Read the master table, and check that such a snapshot of it is possible.
 
     Parameters:
         numbers: by column, how it gets a value that an insert does not give.
+        partner: the schema of the master may be older, as for `identity.read`.
 
     Raises:
         UnknownTable, NoSnapshotLog, BadCondition: the master refuses.
         SnapshotRefused: the subclass and the message name the obstacle.
     """
     with master.session() as connection:
+        who = identity.confirm(connection, master.name, partner=partner)
         made = _read(
-            connection, master.name, table, columns, condition, updatable, numbers or {}
+            connection, who, table, columns, condition, updatable, numbers or {}
         )
         connection.rollback()
     _refuse_wide(made, updatable)
@@ -132,14 +136,13 @@ def define(
 
 def _read(
     connection: Connection,
-    master: str,
+    who: Identity,
     name: QualifiedName,
     columns: Sequence[str] | None,
     condition: str | None,
     updatable: bool,
     numbers: Mapping[str, str],
 ) -> Definition:
-    who = identity.confirm(connection, master, partner=True)
     # What comes after it is followed, even if the table has it already.
     gone_through = site_ddl.known(connection, name)
     table = describe(connection, name)
