@@ -46,9 +46,9 @@ from snapshots.merging.held_keys import BETWEEN, HELD
 #: How long users may have to wait behind us while we wait for a lock.
 LOCK_TIMEOUT = "50ms"
 
-#: How many pages of the master table are read at a time: 1 MB, which is some ten
-#: thousand rows, and some twenty milliseconds that another session may have to wait.
-PAGES = 128
+#: How many pages of the master table are read at a time: 2 MB, which is some twenty
+#: thousand rows, and some forty milliseconds that another session may have to wait.
+PAGES = 256
 
 #: More bytes than this wait in a file for their turn: large values are not in the pages
 #: that are counted, and some tables are not read by pages.
