@@ -55,9 +55,9 @@ def next_time(every: str, due: datetime, now: datetime) -> datetime:
     Missed runs are not made up for; the rhythm is kept.
     """
     seconds = seconds_of(every)
-    if found := calendar.Calendar.parse(every):
-        return found.next_after(now)
     if seconds is None:
+        if found := calendar.Calendar.parse(every):
+            return found.next_after(now)
         following: datetime = croniter.croniter(every, now.astimezone(UTC)).get_next(
             datetime
         )

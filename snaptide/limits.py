@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import TypeVar
 
 from deferred.interval import check_interval, seconds_of
 from snaptide.errors import BadArgument
+
+_Limit = TypeVar("_Limit", timedelta, int)
+
+#: What an option says instead of a limit.
+NONE = "none"
 
 #: The largest number that the catalog can store.
 _MOST = 2**63 - 1
@@ -40,6 +47,18 @@ def bytes_of(text: str) -> int:
     if found > _MOST:
         raise BadArgument(f"{text!r} is more than a database can hold.")
     return found
+
+
+def unless_none(text: str, read: Callable[[str], _Limit]) -> _Limit | None:
+    """A limit that an option names; None if it says `NONE`.
+
+    Parameters:
+        read: `age_of` or `bytes_of`.
+
+    Raises:
+        BadInterval, BadArgument: it is no limit.
+    """
+    return None if text == NONE else read(text)
 
 
 def as_age(limit: timedelta) -> str:

@@ -70,19 +70,22 @@ def of_table(
     connection: Connection, table: QualifiedName
 ) -> Sequence[Row[Any, Any, Any]]:
     """The site's id and name and the key of each snapshot of a table, by site."""
-    wanted = select(_at.site_id, _at.site_name, _at.snapshot).where(
-        _at.table_schema == table.schema, _at.table_name == table.name, OF_SITE
+    return _by_site(
+        connection, _at.table_schema == table.schema, _at.table_name == table.name
     )
-    return connection.execute(wanted.order_by(_at.site_name, _at.snapshot)).all()
 
 
 def asking(
     connection: Connection, table: QualifiedName
 ) -> Sequence[Row[Any, Any, Any]]:
     """The same of each snapshot of a table, and of each whose condition asks it."""
-    wanted = select(_at.site_id, _at.site_name, _at.snapshot).where(
-        of_log(table), OF_SITE
-    )
+    return _by_site(connection, of_log(table))
+
+
+def _by_site(
+    connection: Connection, *of: ColumnElement[bool]
+) -> Sequence[Row[Any, Any, Any]]:
+    wanted = select(_at.site_id, _at.site_name, _at.snapshot).where(*of, OF_SITE)
     return connection.execute(wanted.order_by(_at.site_name, _at.snapshot)).all()
 
 

@@ -282,7 +282,7 @@ def _environment(master: str, settings: Mapping[str, str]) -> Iterator[None]:
     """The variables that Spark reads when its JVM starts, and only then."""
     wanted = {
         "JAVA_HOME": str(_java_home()),
-        "PYTHONPATH": os.pathsep.join(_python_path()),
+        "PYTHONPATH": os.pathsep.join(_python_path(master)),
     }
     if master.startswith("local"):
         wanted["PYSPARK_PYTHON"] = sys.executable
@@ -302,7 +302,7 @@ def _environment(master: str, settings: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _python_path() -> list[str]:
+def _python_path(master: str) -> list[str]:
     """Where Python workers of this machine find this package and what it needs.
 
     Those that plan for a cluster run the Python of its executors, which may be another.
@@ -310,7 +310,8 @@ def _python_path() -> list[str]:
     ours = str(Path(__file__).resolve().parents[2])
     others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    return [ours, *(path for path in others if path), *sorted(packages)]
+    needed = () if master.startswith("local") else sorted(packages)
+    return [ours, *(path for path in others if path), *needed]
 
 
 @cache

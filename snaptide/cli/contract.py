@@ -18,7 +18,7 @@ from snaptide.cli.failures import end_if
 from snaptide.cli.output import facts, show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
-from snaptide.limits import age_of, as_age, as_size, bytes_of
+from snaptide.limits import NONE, age_of, as_age, as_size, bytes_of, unless_none
 from snaptide.units import duration, size
 
 app = Verbs()
@@ -31,7 +31,6 @@ OfSite = Annotated[
 ]
 
 COLUMNS = ["contract of", "group", "", "since", "age", "limits", "looked at", "reason"]
-_NO_LIMIT = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +48,13 @@ def set_(
     group: GroupName,
     visible_within: Annotated[
         str, typer.Option(help="The age of changes that it does not show: 15m; none.")
-    ] = _NO_LIMIT,
+    ] = NONE,
     may_be_away: Annotated[
         str, typer.Option(help="The same; more breaks the contract: 30d; none.")
-    ] = _NO_LIMIT,
+    ] = NONE,
     log_share: Annotated[
         str, typer.Option(help="The logs kept because of it alone: 20GB; none.")
-    ] = _NO_LIMIT,
+    ] = NONE,
     on_breach: Annotated[
         OnBreach, typer.Option(help="Tell of a breach, or release the site, too.")
     ] = OnBreach.TELL,
@@ -70,9 +69,9 @@ def set_(
     made = snapshots.set_contract(
         site,
         group,
-        visible_within=None if visible_within == _NO_LIMIT else age_of(visible_within),
-        may_be_away=None if may_be_away == _NO_LIMIT else age_of(may_be_away),
-        log_share=None if log_share == _NO_LIMIT else bytes_of(log_share),
+        visible_within=unless_none(visible_within, age_of),
+        may_be_away=unless_none(may_be_away, age_of),
+        log_share=unless_none(log_share, bytes_of),
         on_breach=on_breach,
     )
     show(program, made)

@@ -13,7 +13,7 @@ from snaptide.cli.failures import end_if
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
-from snaptide.limits import age_of, bytes_of
+from snaptide.limits import NONE, age_of, bytes_of, unless_none
 from snaptide.units import duration, size
 
 app = Verbs()
@@ -23,7 +23,6 @@ DestinationName = Annotated[
 ]
 
 COLUMNS = ["to", "transactions", "calls", "size", "oldest", "budget", ""]
-_NO_LIMIT = "none"
 
 
 @app.command("list")
@@ -46,10 +45,10 @@ def budget_(
     destination: DestinationName,
     age: Annotated[
         str, typer.Option(help="The oldest transaction's age: 12h, 7d; none.")
-    ] = _NO_LIMIT,
+    ] = NONE,
     size: Annotated[
         str, typer.Option(help="The size of the queue: 500MB, 10GB; none.")
-    ] = _NO_LIMIT,
+    ] = NONE,
 ) -> None:
     """Set how much may wait before a destination becomes invalid.
 
@@ -58,8 +57,8 @@ def budget_(
     changed = deferred.set_budget(
         site,
         destination,
-        age=None if age == _NO_LIMIT else age_of(age),
-        size=None if size == _NO_LIMIT else bytes_of(size),
+        age=unless_none(age, age_of),
+        size=unless_none(size, bytes_of),
     )
     show(program, changed)
 
