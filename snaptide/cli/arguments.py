@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sites import Site
+from sites import Site, names
 from sites.errors import SnaptideError
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
@@ -20,10 +20,10 @@ def complete_site(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a site; finds none if the settings cannot be read."""
     config: Path | None = ctx.find_root().params.get("config")
     try:
-        names = Settings.load(config).sites
+        there = Settings.load(config).sites
     except (SnaptideError, OSError):
         return []
-    return sorted(name for name in names if name.startswith(incomplete))
+    return sorted(name for name in there if name.startswith(incomplete))
 
 
 def named_value(text: str) -> tuple[str, Any]:
@@ -56,6 +56,31 @@ def duration(option: str, given: str) -> timedelta:
     return found
 
 
+def by_table(option: str, given: list[str] | None) -> dict[str, str]:
+    """What an option that is given as TABLE=... says, by table.
+
+    Raises:
+        BadArgument: it is not given so, or twice for a table.
+    """
+    found = {}
+    for one in given or ():
+        parts = names.divided(one, "=", 1)
+        if len(parts) != 2:
+            raise BadArgument(f"{option} {one}: write TABLE=..., as in flights=...")
+        if parts[0] in found:
+            raise BadArgument(f"{option} is given twice for {parts[0]}.")
+        found[parts[0]] = parts[1]
+    return found
+
+
+def columns_by_table(given: list[str] | None) -> dict[str, list[str]]:
+    """The columns that `--columns TABLE=COLUMNS` names, by table."""
+    return {
+        one: [*map(names.plain, names.divided(some, ","))]
+        for one, some in by_table("--columns", given).items()
+    }
+
+
 def _note_json(ctx: typer.Context, value: bool) -> bool:
     # Note it for errors, too: the code that prints them does not see the options.
     program = ctx.find_root().obj
@@ -80,6 +105,20 @@ SiteNames = Annotated[
         metavar="[SITE]...",
         help="The sites' names; default: all sites.",
         autocompletion=complete_site,
+    ),
+]
+
+Tables = Annotated[
+    list[str], typer.Argument(metavar="TABLE...", help="table or schema.table")
+]
+
+#: As `columns_by_table` reads it.
+TableColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="TABLE=COLUMNS",
+        help="The columns of a table, separated by commas; default: all; repeatable.",
     ),
 ]
 

@@ -12,8 +12,13 @@ from pydantic import ByteSize, TypeAdapter, ValidationError
 import masters
 import snapshots
 from deferred import interval
-from sites import names
-from snaptide.cli.arguments import SiteArgument
+from snaptide.cli.arguments import (
+    SiteArgument,
+    TableColumns,
+    Tables,
+    by_table,
+    columns_by_table,
+)
 from snaptide.cli.output import show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
@@ -32,9 +37,7 @@ def make(
     program: Program,
     site: SiteArgument,
     folder: Folder,
-    tables: Annotated[
-        list[str], typer.Argument(metavar="TABLE...", help="table or schema.table")
-    ],
+    tables: Tables,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -42,14 +45,7 @@ def make(
             help="Which rows of a table, by an immutable condition; repeatable.",
         ),
     ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TABLE=COLUMNS",
-            help="The columns of a table, separated by commas; default: all; "
-            "repeatable.",
-        ),
-    ] = None,
+    columns: TableColumns = None,
     slice_: Annotated[
         str,
         typer.Option("--slice", help="How much of a table is in a file, uncompressed."),
@@ -145,31 +141,6 @@ def load(
     with working(program, site, "load") as shown, shown(what) as progress:
         report = snapshots.load_image(site, what, folder, progress=progress)
     show(program, report)
-
-
-def by_table(option: str, given: list[str] | None) -> dict[str, str]:
-    """What an option that is given as TABLE=... says, by table.
-
-    Raises:
-        BadArgument: it is not given so, or twice for a table.
-    """
-    found = {}
-    for one in given or ():
-        parts = names.divided(one, "=", 1)
-        if len(parts) != 2:
-            raise BadArgument(f"{option} {one}: write TABLE=..., as in flights=...")
-        if parts[0] in found:
-            raise BadArgument(f"{option} is given twice for {parts[0]}.")
-        found[parts[0]] = parts[1]
-    return found
-
-
-def columns_by_table(given: list[str] | None) -> dict[str, list[str]]:
-    """The columns that `--columns TABLE=COLUMNS` names, by table."""
-    return {
-        one: [*map(names.plain, names.divided(some, ","))]
-        for one, some in by_table("--columns", given).items()
-    }
 
 
 def _bytes(given: str) -> int:

@@ -8,8 +8,13 @@ import typer
 from rich.console import Group, RenderableType
 
 import masters
-from snaptide.cli.arguments import SiteArgument
-from snaptide.cli.image import by_table, columns_by_table
+from snaptide.cli.arguments import (
+    SiteArgument,
+    TableColumns,
+    Tables,
+    by_table,
+    columns_by_table,
+)
 from snaptide.cli.output import show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.cli.verbs import Verbs
@@ -19,22 +24,12 @@ app = Verbs()
 Name = Annotated[
     str, typer.Argument(metavar="PUBLICATION", help="The publication's name.")
 ]
-Tables = Annotated[
-    list[str], typer.Argument(metavar="TABLE...", help="table or schema.table")
-]
 Where = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TABLE=CONDITION",
         help="Which rows of a table a site gets: column = :parameter, several joined "
         "by AND; default: all; repeatable.",
-    ),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="TABLE=COLUMNS",
-        help="The columns of a table, separated by commas; default: all; repeatable.",
     ),
 ]
 
@@ -46,7 +41,7 @@ def create(
     name: Name,
     tables: Tables,
     where: Where = None,
-    columns: Columns = None,
+    columns: TableColumns = None,
 ) -> None:
     """Name a set of tables, rows and columns of a master that sites may be given.
 
@@ -71,7 +66,7 @@ def alter(
     name: Name,
     tables: Tables,
     where: Where = None,
-    columns: Columns = None,
+    columns: TableColumns = None,
 ) -> None:
     """Give a publication other tables, rows or columns, in the place of those it has.
 
