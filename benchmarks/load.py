@@ -47,12 +47,12 @@ def _sides(sites: Directory) -> list[Side]:
         Side(
             label="first load",
             run=lambda: snapshots.refresh(sites["jfk"], "anew"),
-            before=lambda: _anew(sites),
+            before=lambda: anew(sites),
         ),
         Side(
             label="COPY out, COPY in",
             run=lambda: _copy(sites),
-            before=lambda: _empty(sites),
+            before=lambda: empty(sites),
         ),
         Side(
             label="nothing changed",
@@ -78,14 +78,16 @@ def _change(sites: Directory) -> None:
     tidy(sites["jfk"], 'public."snap$_orders"')
 
 
-def _anew(sites: Directory) -> None:
+def anew(sites: Directory) -> None:
+    """Make the snapshot that is filled next, in place of the one before."""
     if any(s.name == "anew" for s in snapshots.list_snapshots(sites["jfk"])):
         snapshots.drop(sites["jfk"], "anew")
     snapshots.create(sites["jfk"], "anew", master="hq", table="orders")
     tidy(sites["jfk"])
 
 
-def _empty(sites: Directory) -> None:
+def empty(sites: Directory) -> None:
+    """Drop the table that was copied by hand."""
     with sites["jfk"].begin() as connection:
         connection.execute(text("DROP TABLE IF EXISTS public.bare"))
     tidy(sites["jfk"])

@@ -14,6 +14,7 @@ from benchmarks import (
     conflicts,
     first_refresh,
     group,
+    image,
     load,
     memory,
     numbers,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "conflicts": (conflicts.run, 5_000),
     "first-refresh": (first_refresh.run, 5),
     "group": (group.run, 100_000),
+    "image": (image.run, 10_000_000),
     "load": (load.run, 1_000_000),
     "memory": (memory.run, 1_000_000),
     "numbers": (numbers.run, 1_000),
@@ -61,7 +63,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
 }
 
 #: Takes minutes by itself, and runs only when it is asked for.
-ON_REQUEST = {"check-gently", "check-memory", "scale-out"}
+ON_REQUEST = {"check-gently", "check-memory", "image", "scale-out"}
 
 
 def chosen(name: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -190,17 +191,16 @@ def _slices(load: _Load) -> int:
     total = sum(found.rows for _, found in load.fitted)
     read = total - sum(one.rows for _, _, one in every)
     missing = manifest.missing(load.folder, [one for _, _, one in every])
+    here = [one for one in every if one[2].file not in missing]
     loaded = 0
-    for member, found, one in every:
-        if one.file in missing:
-            continue
-        slices.verify(load.folder, one)
-        faults.point("image_load.before_slice")
-        loaded += _load_slice(load, member, found, one)
-        read += one.rows
-        if load.progress is not None:
-            load.progress(read, total, "rows")
-        faults.point("image_load.after_slice")
+    with ThreadPoolExecutor(slices.AT_ONCE, thread_name_prefix="slice") as pool:
+        for (_, _, one), was_new in zip(
+            here, pool.map(lambda one: _load_slice(load, *one), here), strict=True
+        ):
+            loaded += was_new
+            read += one.rows
+            if load.progress is not None:
+                load.progress(read, total, "rows")
     if missing:
         raise SliceMissing(
             f"{load.folder} lacks {', '.join(missing[:5])}"
@@ -231,9 +231,11 @@ def _load_slice(load: _Load, member: Member, found: ImageTable, one: Slice) -> b
     """Write a slice, unless it is in; False if it is.
 
     Raises:
-        ImageDamaged: it has another number of rows than the manifest says.
+        ImageDamaged: it is not what was written.
         PositionMoved: another process fills the table.
     """
+    slices.verify(load.folder, one)
+    faults.point("image_load.before_slice")
     load_id = first_load.load_id(member.snapshot, load.image.id)
     with load.site.transaction() as connection:
         _refuse_ended(connection, member, load_id)
@@ -255,6 +257,7 @@ def _load_slice(load: _Load, member: Member, found: ImageTable, one: Slice) -> b
             )
         claims.note(connection, load_id, one.number, written)
         faults.point("image_load.before_commit")
+    faults.point("image_load.after_slice")
     return True
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from psycopg import sql
 from sqlalchemy import Connection, Row, Select, func, select
 
 from masters import group_schema
@@ -28,7 +33,7 @@ from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables.definitions import locale
 from sites.tables.table import describe
-from sites.transfer.transport import literal_text
+from sites.transfer.transport import literal_text, raw
 from snapshots.definitions.definition import Definition, define
 from snapshots.differences.images import source
 from snapshots.errors import PositionMoved
@@ -240,23 +245,45 @@ def _table(
 def _write(
     connection: Connection, order: _Order, tables: Sequence[ImageTable]
 ) -> list[ImageTable]:
-    """Write the slices of all tables, one after the other."""
-    number, rows, filled = 0, 0, []
-    for one in tables:
-        made: list[Slice] = []
-        parts = ranges.ctid_ranges(
+    """Write the slices of all tables, several at a time, all of the same moment."""
+    moment = str(connection.scalar(select(func.pg_export_snapshot())))
+    wanted = [
+        (one, part)
+        for one in tables
+        for part in ranges.ctid_ranges(
             connection, one.table.qualified, part_bytes=order.slice_bytes
         )
-        for part in parts:
-            number += 1
-            query = literal_text(_rows(one, part))
-            made.append(slices.write(order.folder, number, connection, query))
-            rows += made[-1].rows
+    ]
+    rows, made = 0, defaultdict[QualifiedName, list[Slice]](list)
+    with ThreadPoolExecutor(slices.AT_ONCE, thread_name_prefix="slice") as pool:
+        write = partial(_write_slice, order, moment)
+        for (one, _), written in zip(
+            wanted, pool.map(write, count(1), wanted), strict=True
+        ):
+            made[one.table.qualified].append(written)
+            rows += written.rows
             if order.progress is not None:
                 order.progress(rows, None, "rows")
-            faults.point("image_make.after_slice")
-        filled.append(replace(one, slices=tuple(made)))
-    return filled
+    return [replace(one, slices=tuple(made[one.table.qualified])) for one in tables]
+
+
+def _write_slice(
+    order: _Order, moment: str, number: int, wanted: tuple[ImageTable, Range]
+) -> Slice:
+    """Write a slice over a connection of its own.
+
+    Parameters:
+        moment: exported by a transaction at the master that stays open meanwhile.
+    """
+    with order.master.session() as connection:
+        connection.execution_options(isolation_level="REPEATABLE READ")
+        at = sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(moment))
+        raw(connection).execute(at)
+        query = literal_text(_rows(*wanted))
+        made = slices.write(order.folder, number, connection, query)
+        connection.rollback()
+    faults.point("image_make.after_slice")
+    return made
 
 
 def _rows(one: ImageTable, part: Range) -> Select[Any]:

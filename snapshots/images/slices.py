@@ -14,6 +14,9 @@ from sites.transfer import transport
 from snapshots.images.errors import ImageDamaged
 from snapshots.images.manifest import Slice, slice_name
 
+#: How many slices are written or loaded at a time, each over its own connection.
+AT_ONCE = 2
+
 #: How many bytes are read of a file at a time.
 PIECE = 2**20
 

@@ -58,15 +58,16 @@ def test_made_again_where_a_make_was_killed(
 @pytest.mark.parametrize(
     ("fault", "left"),
     [
-        ("image_load.before_slice:kill:2", 1),
-        ("image_load.before_commit:kill:3", 2),
-        ("image_load.after_slice:kill:3", 3),
+        # Two slices are loaded at a time.
+        ("image_load.before_slice:kill:2", {0, 1}),
+        ("image_load.before_commit:kill:3", {1, 2}),
+        ("image_load.after_slice:kill:3", {3, 4}),
         ("image_load.before_finish:kill", None),
         ("image_load.before_finish_commit:kill", None),
     ],
 )
 def test_loaded_further_where_a_load_was_killed(
-    master: Directory, tmp_path: Path, fault: str, left: int | None
+    master: Directory, tmp_path: Path, fault: str, left: set[int] | None
 ) -> None:
     hq, jfk = master["hq"], master["jfk"]
     made = make(hq, tmp_path / "i")
@@ -74,7 +75,8 @@ def test_loaded_further_where_a_load_was_killed(
     kill(LOADS, master, str(tmp_path / "i"), fault=fault)
     run(hq, "UPDATE public.p SET v = 'later' WHERE id < 9")
     loaded = snapshots.load_image(jfk, "g", tmp_path / "i")
-    assert loaded.slices == (made.slices - left if left is not None else 0)
+    found = made.slices - loaded.slices
+    assert found in ({made.slices} if left is None else left)
     assert sum(loaded.rows.values()) == made.rows
     assert {one.method for one in refresh(jfk, "g").values()} == {"fast"}
     assert_equal_to_master(jfk)
