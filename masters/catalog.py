@@ -20,8 +20,10 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
+    false,
     func,
     text,
+    true,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, OID
 
@@ -87,6 +89,8 @@ publication = Table(
     metadata,
     Column("id", Integer, Identity(), primary_key=True),
     Column("name", Text, nullable=False, unique=True),
+    # Whether its sites follow DDL of its tables (`site_ddl`).
+    Column("ddl", Boolean, nullable=False, server_default=true()),
 )
 
 #: One row for each table of a publication.
@@ -141,6 +145,8 @@ site_ddl = Table(
     Column("added", ARRAY(SmallInteger), nullable=False),
     Column("statements", Text, nullable=False),
     Column("made_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
+    # From logins of sites, because the publication of the table has no DDL.
+    Column("withheld", Boolean, nullable=False, server_default=false()),
 )
 
 #: One row for each lens: expressions that put columns in place of those that are gone.

@@ -134,6 +134,8 @@ class SnapshotShape:
     parked: int = 0
     #: why the site did not answer
     why: str = ""
+    #: it follows `masters.execute_ddl`; not if the site's publication has no DDL
+    follows: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

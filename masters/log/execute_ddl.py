@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,12 @@ from psycopg.errors import Error, LockNotAvailable
 from sqlalchemy import Connection, Row, func, select
 
 from masters import group_schema
-from masters.catalog import registered_snapshot, snapshot_log
+from masters.catalog import (
+    publication_grant,
+    publication_table,
+    registered_snapshot,
+    snapshot_log,
+)
 from masters.catalog import (
     site_ddl as ddl_catalog,
 )
@@ -37,8 +42,10 @@ class DdlReport:
     master: str
     #: the tables whose columns were added, renamed, dropped or widened
     tables: tuple[str, ...]
-    #: the sites that have snapshots of them
+    #: the sites that have snapshots of them, and follow
     sites: tuple[str, ...]
+    #: those that do not, because of a publication without DDL
+    staying: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +55,10 @@ class PastDdl:
     at: datetime
     tables: tuple[str, ...]
     statements: str
-    #: the sites that have snapshots of the tables and have not refreshed them since
+    #: the sites that have snapshots of the tables, and have not refreshed them since
     sites: tuple[str, ...]
+    #: those that do not follow, because of a publication without DDL
+    staying: tuple[str, ...] = ()
 
 
 def list_ddl(master: Site) -> list[PastDdl]:
@@ -69,8 +78,13 @@ def _one(rows: Sequence[Row[Any]]) -> PastDdl:
         at=rows[0].made_at,
         tables=tuple(map(str, tables)),
         statements=rows[0].statements,
-        sites=tuple(sorted({row.site_name for row in rows} - {None})),
+        sites=_named(row for row in rows if not row.stays),
+        staying=_named(row for row in rows if row.stays),
     )
+
+
+def _named(rows: Iterable[Row[Any]]) -> tuple[str, ...]:
+    return tuple(sorted({row.site_name for row in rows} - {None}))
 
 
 def execute_ddl(master: Site, statements: str) -> DdlReport:
@@ -80,7 +94,8 @@ def execute_ddl(master: Site, statements: str) -> DdlReport:
     its next refresh, before rows are written there, however long it was away and
     whatever else was changed meanwhile (Virtuoso: DDL in publications). Those with a
     wider type get it, where a site can give it to them without writing many rows anew.
-    What a site has queued before is pushed as `snapshots.alter_columns` does it.
+    What a site has queued before is pushed as `snapshots.alter_columns` does it. Sites
+    that are granted a publication without DDL keep the columns that they have.
 
     Tables of a replication group are changed by `groups.execute_ddl`.
 
@@ -100,11 +115,7 @@ def execute_ddl(master: Site, statements: str) -> DdlReport:
             with following(connection, uuid.uuid4(), statements) as tables:
                 run(connection, master.name, statements)
             refuse_nothing(tables)
-            report = DdlReport(
-                master=master.name,
-                tables=tuple(map(str, tables)),
-                sites=_sites(connection, tables),
-            )
+            report = _report(connection, master.name, tables)
             _refuse_of_group(connection, tables)
             faults.point("site_ddl.before_commit")
     return report
@@ -308,9 +319,21 @@ def _refused(
     )
 
 
-def _sites(connection: Connection, tables: list[QualifiedName]) -> tuple[str, ...]:
-    found = {one for table in tables for one in _of_table(connection, table)}
-    return tuple(sorted(found))
+def _report(
+    connection: Connection, master: str, tables: list[QualifiedName]
+) -> DdlReport:
+    follow, stay = set[str](), set[str]()
+    for table in tables:
+        its = {*_of_table(connection, table)}
+        kept = site_ddl.staying(connection, table)
+        follow |= its - kept
+        stay |= its & kept
+    return DdlReport(
+        master=master,
+        tables=tuple(map(str, tables)),
+        sites=tuple(sorted(follow)),
+        staying=tuple(sorted(stay)),
+    )
 
 
 def _of_table(
@@ -329,12 +352,22 @@ def _of_table(
 
 
 def _past() -> sa.Select[Any]:
-    """Each entry, with a site that has not refreshed since, or none; by statement."""
-    at, seen = ddl_catalog.c, registered_snapshot.c
+    """Each entry, with a site that does not show it, or none; by statement.
+
+    Such a site has not refreshed since, or stays as it is by its publication.
+    """
+    at, seen, of = ddl_catalog.c, registered_snapshot.c, publication_table.c
+    granted = sa.exists().where(
+        of.table_schema == at.table_schema,
+        of.table_name == at.table_name,
+        of.publication_id == publication_grant.c.publication_id,
+        publication_grant.c.site_name == seen.site_name,
+    )
+    stays = sa.and_(at.withheld, granted)
     behind = sa.and_(
         seen.table_schema == at.table_schema,
         seen.table_name == at.table_name,
-        func.coalesce(seen.refreshed_at < at.made_at, sa.true()),
+        sa.or_(stays, func.coalesce(seen.refreshed_at < at.made_at, sa.true())),
         registration.OF_SITE,
     )
     return (
@@ -345,6 +378,7 @@ def _past() -> sa.Select[Any]:
             at.table_name,
             at.statements,
             seen.site_name,
+            stays.label("stays"),
         )
         .select_from(ddl_catalog.outerjoin(registered_snapshot, behind))
         .order_by(sa.desc("made_at"), at.id, at.table_schema, at.table_name)

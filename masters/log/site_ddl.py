@@ -17,7 +17,13 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Text, func, select
 from sqlalchemy.dialects.postgresql import OID, REGCLASS, insert
 
-from masters.catalog import registered_snapshot, site_ddl
+from masters.catalog import (
+    publication,
+    publication_grant,
+    publication_table,
+    registered_snapshot,
+    site_ddl,
+)
 from sites import QualifiedName
 from sites.sessions.prepared import as_json
 from sites.tables.table import Table
@@ -52,12 +58,22 @@ def note(
 ) -> None:
     """Have the sites of a table follow DDL. Writes `site_ddl`.
 
+    The publication of the table, if it has one, cannot be altered before the commit:
+    it says whether the sites to which it is granted follow, too.
+
     Parameters:
         columns: the numbers of those that it added, renamed, dropped or widened.
         added: those that it added.
     """
+    follow = (
+        select(publication.c.ddl)
+        .join(publication_table)
+        .where(_published(table.qualified))
+        .with_for_update(read=True, of=publication)
+    )
     connection.execute(
         insert(site_ddl).values(
+            withheld=connection.scalar(follow) is False,
             id=id_,
             table_schema=table.schema,
             table_name=table.name,
@@ -67,6 +83,39 @@ def note(
             statements=statements,
         )
     )
+
+
+def withhold(connection: Connection, publication_id: int) -> None:
+    """Keep the DDL of before from the sites of a publication, if it has no DDL.
+
+    Those that have followed it already are not concerned. Writes `site_ddl`.
+    """
+    published = select(publication_table.c.table_schema, publication_table.c.table_name)
+    without = published.join(publication).where(
+        publication.c.id == publication_id, ~publication.c.ddl
+    )
+    connection.execute(
+        sa.update(site_ddl)
+        .where(sa.tuple_(_at.table_schema, _at.table_name).in_(without))
+        .values(withheld=True)
+    )
+
+
+def staying(connection: Connection, table: QualifiedName) -> frozenset[str]:
+    """The sites that do not follow DDL of a table, as their publication says."""
+    wanted = (
+        select(publication_grant.c.site_name)
+        .select_from(publication_grant)
+        .join(publication)
+        .join(publication_table)
+        .where(_published(table), ~publication.c.ddl)
+    )
+    return frozenset(connection.scalars(wanted))
+
+
+def _published(table: QualifiedName) -> sa.ColumnElement[bool]:
+    at = publication_table.c
+    return sa.and_(at.table_schema == table.schema, at.table_name == table.name)
 
 
 def known(connection: Connection, table: QualifiedName) -> list[str]:

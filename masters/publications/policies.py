@@ -40,7 +40,7 @@ OURS: dict[str, tuple[str, str]] = {
     "push_marker": ("SELECT", _OF_SITE.format("origin_id")),
     "error_footprint": ("SELECT", "false"),
     "snapshot_log": ("SELECT", _PUBLISHED),
-    "site_ddl": ("SELECT", _PUBLISHED),
+    "site_ddl": ("SELECT", f"{_PUBLISHED} AND NOT withheld"),
     "lens": ("SELECT", _PUBLISHED),
     "group_schema": ("SELECT", _PUBLISHED),
     "second_way": ("SELECT", "false"),

@@ -17,9 +17,9 @@ from masters.catalog import (
     publication_table,
     registered_snapshot,
 )
+from masters.log import site_ddl
 from masters.publications import policies, publishable, template
 from masters.publications.errors import (
-    CannotPublish,
     PublicationExists,
     PublicationGranted,
     UnknownPublication,
@@ -54,6 +54,8 @@ class Publication:
     name: str
     tables: tuple[PublishedTable, ...]
     grants: tuple[Grant, ...]
+    #: whether the sites to which it is granted follow `masters.execute_ddl`
+    ddl: bool
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -74,6 +76,7 @@ def create_publication(
     *,
     where: Mapping[str, str] | None = None,
     columns: Mapping[str, Sequence[str]] | None = None,
+    ddl: bool = True,
 ) -> Publication:
     """Name a set of tables, rows and columns that sites may be given.
 
@@ -88,13 +91,15 @@ def create_publication(
             `store_id = :store AND region = :region`. The columns are of the table's
             key, or partition columns of its log.
         columns: by table, the columns that may be read; by default all.
+        ddl: the sites to which it is granted follow `execute_ddl`; else they keep the
+            columns that they have until `snapshots.alter_columns` gives them others.
 
     Raises:
         PublicationExists: the master has one of that name.
         CannotPublish, BadTemplate: a table cannot be published like that.
         UnknownTable, NoSnapshotLog: a table, or its log, is not there.
     """
-    wanted = _wanted(tables, where or {}, columns or {})
+    wanted = publishable.wanted(tables, where or {}, columns or {})
     for attempt in locks.patiently():
         with attempt, identity.confirmed(master) as connection:
             locks.briefly(connection)
@@ -105,18 +110,22 @@ def create_publication(
                     publication=name,
                 )
             _open_role(connection)
-            made = sa.insert(publication).values(name=name).returning(publication.c.id)
-            _publish(connection, connection.scalar(made), wanted)
+            new = {"name": name, "ddl": ddl}
+            made = sa.insert(publication).values(new).returning(publication.c.id)
+            id_ = connection.scalar(made)
+            _publish(connection, id_, wanted)
+            site_ddl.withhold(connection, id_)
     return show_publication(master, name)
 
 
 def alter_publication(
     master: Site,
     name: str,
-    tables: Sequence[str],
+    tables: Sequence[str] = (),
     *,
     where: Mapping[str, str] | None = None,
     columns: Mapping[str, Sequence[str]] | None = None,
+    ddl: bool | None = None,
 ) -> Publication:
     """Give a publication other tables, rows or columns, in the place of those it has.
 
@@ -124,7 +133,10 @@ def alter_publication(
     refresh compares all rows.
 
     Parameters:
-        master, tables, where, columns: as for `create_publication`.
+        master, tables, where, columns: as for `create_publication`. If only `ddl` is
+            given, these stay as they are.
+        ddl: by default as before. Sites that did not follow are to follow what is run
+            from then on; what was run before is left to `snapshots.alter_columns`.
 
     Raises:
         UnknownPublication: the master has none of that name.
@@ -133,16 +145,18 @@ def alter_publication(
         CannotPublish, BadTemplate, UnknownTable, NoSnapshotLog: as for
             `create_publication`.
     """
-    wanted = _wanted(tables, where or {}, columns or {})
+    given = tables or where or columns or ddl is None
+    wanted = publishable.wanted(tables, where or {}, columns or {}) if given else []
     for attempt in locks.patiently():
         with attempt, identity.confirmed(master) as connection:
             locks.briefly(connection)
             row = find(connection, master, name)
-            granted = grants_of(connection, row.id)
-            _unpublish(connection, row.id, [one.login for one in granted])
-            _publish(connection, row.id, wanted)
-            for one in granted:
-                let_read(connection, row.id, name, one)
+            if ddl is not None:
+                changed = sa.update(publication).where(_named(name)).values(ddl=ddl)
+                connection.execute(changed)
+            if wanted:
+                _replace(connection, row, wanted)
+            site_ddl.withhold(connection, row.id)
     return show_publication(master, name)
 
 
@@ -300,25 +314,6 @@ def run(connection: Connection, statements: Iterable[sql.Composed]) -> None:
         raw(connection).execute(statement)
 
 
-def _wanted(
-    tables: Sequence[str],
-    where: Mapping[str, str],
-    columns: Mapping[str, Sequence[str]],
-) -> list[PublishedTable]:
-    chosen = {names.parse(one): one for one in tables}
-    for given in (where, columns):
-        for other in {names.parse(one) for one in given} - chosen.keys():
-            raise CannotPublish(f"{other} is not among the tables.", table=str(other))
-    if not chosen:
-        raise CannotPublish("A publication has at least one table.")
-    conditions = {names.parse(one): text for one, text in where.items()}
-    some = {names.parse(one): tuple(these) for one, these in columns.items()}
-    return [
-        PublishedTable(table=str(one), where=conditions.get(one), columns=some.get(one))
-        for one in sorted(chosen)
-    ]
-
-
 def _publish(
     connection: Connection, publication_id: int, wanted: Sequence[PublishedTable]
 ) -> None:
@@ -339,6 +334,16 @@ def _publish(
             )
         )
         run(connection, policies.binding(made))
+
+
+def _replace(
+    connection: Connection, row: Row[Any], wanted: Sequence[PublishedTable]
+) -> None:
+    granted = grants_of(connection, row.id)
+    _unpublish(connection, row.id, [one.login for one in granted])
+    _publish(connection, row.id, wanted)
+    for one in granted:
+        let_read(connection, row.id, row.name, one)
 
 
 def _unpublish(
@@ -380,6 +385,7 @@ def described(connection: Connection, row: Row[Any]) -> Publication:
         name=row.name,
         tables=tuple(tables_of(connection, row.id)),
         grants=tuple(grants_of(connection, row.id)),
+        ddl=row.ddl,
     )
 
 

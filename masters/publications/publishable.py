@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -49,6 +49,30 @@ class PublishedTable:
     where: str | None
     #: the columns that it may read; None for all, also those that are added later
     columns: tuple[str, ...] | None
+
+
+def wanted(
+    tables: Sequence[str],
+    where: Mapping[str, str],
+    columns: Mapping[str, Sequence[str]],
+) -> list[PublishedTable]:
+    """The tables that a publication is to have, as its owner gives them.
+
+    Raises:
+        CannotPublish: there is none, or rows or columns are of another table.
+    """
+    chosen = {names.parse(one): one for one in tables}
+    for given in (where, columns):
+        for other in {names.parse(one) for one in given} - chosen.keys():
+            raise CannotPublish(f"{other} is not among the tables.", table=str(other))
+    if not chosen:
+        raise CannotPublish("A publication has at least one table.")
+    conditions = {names.parse(one): text for one, text in where.items()}
+    some = {names.parse(one): tuple(these) for one, these in columns.items()}
+    return [
+        PublishedTable(table=str(one), where=conditions.get(one), columns=some.get(one))
+        for one in sorted(chosen)
+    ]
 
 
 def fitting(

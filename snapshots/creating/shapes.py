@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row
 
 from deferred.parked import error_queue
 from deferred.queues.queue import find_queue, undelivered_calls
-from masters.log import lenses, registration
+from masters.log import lenses, registration, site_ddl
 from masters.log.catalog import get_log, logged_tables
 from masters.log.lenses import Lens
 from sites import names
@@ -56,21 +56,30 @@ def list_shapes(master: Site, table: str | None = None) -> list[Shape]:
 
 def _asked(
     connection: Connection, name: QualifiedName
-) -> tuple[Table, Sequence[Row[Any, Any, Any]], Mapping[Any, int], tuple[Lens, ...]]:
-    """A table, its registered snapshots, by site how many parked may change it, and
-    its lenses."""
+) -> tuple[Table, list[tuple[Row[Any, Any, Any], SnapshotShape]], tuple[Lens, ...]]:
+    """A table, its registered snapshots as far as the master knows, and its lenses."""
     found = registration.of_table(connection, name)
     ids = {one.site_id for one in found}
     parked = {one: error_queue.parked(connection, one, [name]) for one in ids}
+    staying = site_ddl.staying(connection, name)
+    known = [
+        SnapshotShape(
+            site=one.site_name,
+            snapshot=one.snapshot,
+            parked=parked[one.site_id],
+            follows=one.site_name not in staying,
+        )
+        for one in found
+    ]
     table = describe(connection, name)
-    return table, found, parked, lenses.of_table(connection, table)
+    registered = list(zip(found, known, strict=True))
+    return table, registered, lenses.of_table(connection, table)
 
 
 def _shapes(
     master: Site,
     table: Table,
-    registered: Sequence[Row[Any, Any, Any]],
-    parked: Mapping[Any, int],
+    registered: Sequence[tuple[Row[Any, Any, Any], SnapshotShape]],
     declared: Sequence[Lens],
 ) -> Iterator[Shape]:
     """The shapes of a table, with its own, and last the snapshots that are not known.
@@ -80,10 +89,7 @@ def _shapes(
     mine = tuple((column.number, column.name) for column in table.columns)
     shown: dict[_Columns, list[SnapshotShape]] = {mine: []}
     away = list[SnapshotShape]()
-    for one in registered:
-        its = SnapshotShape(
-            site=one.site_name, snapshot=one.snapshot, parked=parked[one.site_id]
-        )
+    for one, its in registered:
         try:
             columns, waiting = _of_site(master, one, table)
         except SnaptideError as error:

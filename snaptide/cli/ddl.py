@@ -37,16 +37,19 @@ def ddl(
 
     Without statements it lists those of before, and the sites that have not refreshed
     since. With some it adds, renames, drops or widens columns, and each site changes
-    its snapshots by its next refresh, however long it was away. What sites could not
-    follow is refused. For tables of a replication group there is snaptide group
-    execute-ddl --and-sites.
+    its snapshots by its next refresh, however long it was away. Sites of a publication
+    with --no-ddl do not, and are listed. What sites could not follow is refused. For
+    tables of a replication group there is snaptide group execute-ddl --and-sites.
 
     Example: snaptide ddl hq "ALTER TABLE flights ADD gate text"
     """
     if statements is None and file is None:
         past = masters.list_ddl(site)
-        rows = [(one.at, one.tables, one.sites, one.statements) for one in past]
-        columns = ["run", "tables", "not refreshed since", "statements"]
+        rows = [
+            (one.at, one.tables, one.sites, one.staying, one.statements) for one in past
+        ]
+        columns = ["run", "tables", "not refreshed since", "do not follow"]
+        columns += ["statements"]
         show(program, past, lambda: table(columns, rows))
         return
     show(program, masters.execute_ddl(site, one_of(statements, file)))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
+from rich.text import Text
 
 import masters
 from snaptide.cli.arguments import (
@@ -24,6 +25,14 @@ app = Verbs()
 Name = Annotated[
     str, typer.Argument(metavar="PUBLICATION", help="The publication's name.")
 ]
+OtherTables = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TABLE...]", help="table or schema.table"),
+]
+Ddl = typer.Option(
+    "--ddl/--no-ddl",
+    help="Whether its sites follow snaptide ddl, or keep the columns that they have.",
+)
 Where = Annotated[
     list[str] | None,
     typer.Option(
@@ -42,6 +51,7 @@ def create(
     tables: Tables,
     where: Where = None,
     columns: TableColumns = None,
+    ddl: Annotated[bool, Ddl] = True,
 ) -> None:
     """Name a set of tables, rows and columns of a master that sites may be given.
 
@@ -55,6 +65,7 @@ def create(
         tables,
         where=by_table("--where", where),
         columns=columns_by_table(columns),
+        ddl=ddl,
     )
     show(program, made, lambda: _shown(made))
 
@@ -64,24 +75,29 @@ def alter(
     program: Program,
     site: SiteArgument,
     name: Name,
-    tables: Tables,
+    tables: OtherTables = None,
     where: Where = None,
     columns: TableColumns = None,
+    ddl: Annotated[bool | None, Ddl] = None,
 ) -> None:
     """Give a publication other tables, rows or columns, in the place of those it has.
 
     Sites to which it is granted may read just these from then on, and their next
-    refresh compares all rows.
+    refresh compares all rows. --ddl and --no-ddl alone leave tables, rows and columns
+    as they are; without either, sites follow DDL or not, as before.
 
     Example: snaptide publication alter hq sales sale product
     --where "sale=store_id = :store"
+
+    Example: snaptide publication alter hq sales --no-ddl
     """
     made = masters.alter_publication(
         site,
         name,
-        tables,
+        tables or (),
         where=by_table("--where", where),
         columns=columns_by_table(columns),
+        ddl=ddl,
     )
     show(program, made, lambda: _shown(made))
 
@@ -104,10 +120,11 @@ def list_(program: Program, site: SiteArgument) -> None:
     """
     found = masters.list_publications(site)
     rows = [
-        (one.name, [t.table for t in one.tables], [g.site for g in one.grants])
+        (one.name, [t.table for t in one.tables], [g.site for g in one.grants], one.ddl)
         for one in found
     ]
-    show(program, found, lambda: table(["publication", "tables", "sites"], rows))
+    columns = ["publication", "tables", "sites", "sites follow ddl"]
+    show(program, found, lambda: table(columns, rows))
 
 
 @app.command("show")
@@ -129,7 +146,9 @@ def _shown(found: masters.Publication) -> RenderableType:
         (one.site, one.login, [f"{k}={v}" for k, v in one.parameters.items()])
         for one in found.grants
     ]
+    follow = "follow" if found.ddl else "do not follow"
     return Group(
+        Text(f"Sites {follow} DDL."),
         table(["table", "rows", "columns"], tables),
         table(["site", "login", "parameters"], grants),
     )

@@ -42,7 +42,7 @@ def list_(
     """
     found = snapshots.list_shapes(site, name)
     columns = ["table", "shape", "the master has", "site", "snapshot", "waiting"]
-    columns += ["parked", "why not"]
+    columns += ["parked", "follows ddl", "why not"]
     lenses = [Text(line) for line in _lenses(found)]
     show(program, found, lambda: Group(table(columns, list(_rows(found))), *lenses))
     end_if(unreachable=any(one.number is None for one in found))
@@ -152,6 +152,6 @@ def _rows(found: list[snapshots.Shape]) -> Iterator[tuple[object, ...]]:
         its = shape.table, shape.number, differs
         for one in shape.snapshots:
             waits = one.waiting, one.parked
-            yield (*its, one.site, one.snapshot, *waits, one.why)
+            yield (*its, one.site, one.snapshot, *waits, one.follows, one.why)
         if not shape.snapshots:
-            yield (*its, None, None, None, None, "")
+            yield (*its, None, None, None, None, None, "")
