@@ -6,6 +6,7 @@ could not lift them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from deferred.batches import lifting
-from deferred.error_catalog import error_call
+from deferred.error_catalog import error_call, error_transaction
 from deferred.errors import GivesGoneColumn
 from deferred.queues.target_columns import unlike
 from masters.log import lenses
@@ -60,6 +61,23 @@ def lift(
             now[name] = calls.known(now[name])
             numbers = {**numbers, **now[name]["numbers"]}
     return now
+
+
+def waiting(connection: Connection, table: Table, one: Lens) -> Mapping[str, int]:
+    """How many parked transactions have columns that a lens lifts, by their origin.
+
+    Whatever their sites show by now, they were made for these columns.
+    """
+    its = error_transaction.c.target_columns[str(table.qualified)]
+    wanted = select(error_transaction.c.origin, its).where(
+        its["oid"].as_integer() == table.oid
+    )
+    gone = {column.number for column in one.gone}
+    return Counter(
+        origin
+        for origin, known in connection.execute(wanted)
+        if gone & {*known["numbers"].values()}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

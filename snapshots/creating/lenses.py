@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, Row
 
+from deferred.parked import lifted_calls
 from masters import group_schema
 from masters.errors import LensInUse, LensOfGroup, LensRefused, UnknownLens
 from masters.log import lens_expressions, lenses, partition, registration
@@ -86,7 +87,8 @@ def drop_shape(master: Site, table: str, column: str, *, force: bool = False) ->
     Raises:
         UnknownLens: the table has no lens of that column.
         LensInUse: changes wait at a site that shows the column, or are parked at the
-            master; or a site of the table does not answer.
+            master, whatever their sites show by now; or a site of the table does not
+            answer.
         SiteUnreachable, SiteChanged: the master is away, or another database.
     """
     name = names.parse(table)
@@ -94,7 +96,8 @@ def drop_shape(master: Site, table: str, column: str, *, force: bool = False) ->
         found = describe(connection, name)
         one = _of_column(connection, found, column)
         if one.is_in_effect(found) and not force:
-            _refuse_waiting(master, found, one)
+            parked = lifted_calls.waiting(connection, found, one)
+            _refuse_waiting(master, found, one, parked)
         lenses.forget(connection, one)
 
 
@@ -114,19 +117,25 @@ def _of_column(connection: Connection, table: Table, column: str) -> Lens:
     )
 
 
-def _refuse_waiting(master: Site, table: Table, one: Lens) -> None:
-    """Refuse if a site may have changes that need a lens.
+def _refuse_waiting(
+    master: Site, table: Table, one: Lens, parked: Mapping[str, int]
+) -> None:
+    """Refuse if there may be changes that need a lens.
+
+    Parameters:
+        parked: how many transactions with its old columns are parked, by their origin.
 
     Raises:
-        LensInUse: the message says which, and how many.
+        LensInUse: the message says where, and how many.
     """
     mine = shapes.shown_lens(one, table)
     waiting = [
-        f"{its.site} ({its.why or f'{its.waiting or 0} waiting, {its.parked} parked'})"
+        f"{its.site} ({its.why or f'{its.waiting} waiting'})"
         for shape in shapes.list_shapes(master, str(table.qualified))
         for its in shape.snapshots
-        if its.why or (mine in shape.lenses and (its.waiting or its.parked))
+        if its.why or (shape.differs and mine in shape.lenses and its.waiting)
     ]
+    waiting += [f"{number} of {origin} parked" for origin, number in parked.items()]
     if waiting:
         raise LensInUse(
             f"Changes of {', '.join(mine.gone)} of {table.qualified} may wait: "
