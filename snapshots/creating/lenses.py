@@ -13,7 +13,7 @@ from masters.errors import LensInUse, LensOfGroup, LensRefused, UnknownLens
 from masters.log import lens_expressions, lenses, partition, registration
 from masters.log.catalog import get_log
 from masters.log.lenses import GoneColumn, Lens
-from sites import QualifiedName, names
+from sites import QualifiedName, faults, names
 from sites.catalog import SCHEMA
 from sites.conditions import where
 from sites.conditions.where import BadCondition
@@ -72,6 +72,7 @@ def map_shape(
         locks.against_writers(connection, QualifiedName(SCHEMA, "lens"))
         _refuse_columns(connection, found, old, sets, shown)
         made = _declared(connection, found, old, sets, backs)
+        faults.point("shape_map.before_commit")
     lens = shapes.shown_lens(made, found)
     return MappedShape(table=str(name), lens=lens, away=away)
 
@@ -99,6 +100,7 @@ def drop_shape(master: Site, table: str, column: str, *, force: bool = False) ->
             parked = lifted_calls.waiting(connection, found, one)
             _refuse_waiting(master, found, one, parked)
         lenses.forget(connection, one)
+        faults.point("shape_drop.before_commit")
 
 
 def _of_column(connection: Connection, table: Table, column: str) -> Lens:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 import deferred
 import masters
 import snapshots
+from masters.errors import UnknownLens
 from masters.log.catalog import find_log
 from sites import Directory, Site, names
 from snapshots.definitions import snapshot
@@ -142,6 +144,22 @@ def _create_log(sites: Directory) -> None:
 def _drop_log(sites: Directory) -> None:
     if _has_log(sites["hq"]):
         masters.drop_snapshot_log(sites["hq"], "spare")
+
+
+def _map_shape(sites: Directory) -> None:
+    """Have a lens go, unless it has gone before, and come again."""
+    hq = sites["hq"]
+    with suppress(UnknownLens):
+        snapshots.drop_shape(hq, "spare", "words")
+    snapshots.map_shape(
+        hq, "spare", gone=["words"], sets={"loud": "words"}, backs={"words": "loud"}
+    )
+
+
+def _have_lens(sites: Directory) -> None:
+    _create_log(sites)
+    run(sites["hq"], "ALTER TABLE public.spare ADD IF NOT EXISTS loud text")
+    _map_shape(sites)
 
 
 def _leave_log_behind(sites: Directory) -> None:
@@ -279,6 +297,12 @@ VERBS: Mapping[str, Verb] = {
         prepare=_create_log,
         run=_drop_log,
         points=("log_drop.before_commit", "log_drop.after_commit"),
+    ),
+    "map shape": Verb(
+        servers=("master",),
+        prepare=_have_lens,
+        run=_map_shape,
+        points=("shape_drop.before_commit", "shape_map.before_commit"),
     ),
     "purge logs": Verb(
         servers=("master",),
