@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from psycopg import sql
 from sqlalchemy import Connection, text
 
-from sites.capture.triggers import enable_always, tree
+from sites.capture.triggers import enable_always, keep_to_owner, tree
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
 from sites.sql import load
@@ -77,6 +77,7 @@ def install(
         passes=sql.Literal(passes),
     )
     raw(connection).execute(body)
+    keep_to_owner(connection, table.oid, function)
     wanted = {
         (one, trigger): tuple(kinds)
         for one, _ in tree(connection, table)

@@ -161,9 +161,34 @@ def attach(
     tables = [one for one, _ in tree(connection, table)]
     _refuse_recorded(connection, table, tables, function)
     missing = lacking(connection, table, function, events=events, subscribed=subscribed)
+    keep_to_owner(connection, table.oid, function)
     for one in missing:
         for statement in one.statements():
             raw(connection).execute(statement)
+
+
+def keep_to_owner(connection: Connection, table: int, function: str) -> None:
+    """Let only the owner of a table make triggers that call a function of ours.
+
+    By default every user may, also on a temporary table of their own, and the function
+    would write there with its owner's rights what they put into that. The owner of the
+    table may attach partitions, which get the triggers then.
+
+    Parameters:
+        table: its oid.
+        function: in the schema snaptide.
+    """
+    name = sql.Identifier(SCHEMA, function)
+    driver = raw(connection)
+    [owner] = driver.execute(
+        "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = %s", (table,)
+    ).fetchone() or (None,)
+    driver.execute(sql.SQL("REVOKE EXECUTE ON FUNCTION {}() FROM PUBLIC").format(name))
+    driver.execute(
+        sql.SQL("GRANT EXECUTE ON FUNCTION {}() TO {}").format(
+            name, sql.Identifier(str(owner))
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
