@@ -340,10 +340,14 @@ def _replace(
     connection: Connection, row: Row[Any], wanted: Sequence[PublishedTable]
 ) -> None:
     granted = grants_of(connection, row.id)
+    former = {each.table for each in tables_of(connection, row.id)}
     _unpublish(connection, row.id, [one.login for one in granted])
     _publish(connection, row.id, wanted)
     for one in granted:
         let_read(connection, row.id, row.name, one)
+        # Of tables that are gone from it, too: logs keep nothing for them.
+        for gone in former - {each.table for each in wanted}:
+            compare_all(connection, one.site, names.parse(gone))
 
 
 def _unpublish(

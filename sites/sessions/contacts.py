@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 
 from sites import faults
 from sites.catalog import peer
-from sites.sessions import settings
+from sites.sessions import granted, settings
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Memory, Pair, read
 from sites.sessions.prepared import planned_once
@@ -37,10 +37,15 @@ def settled(site: Connection, master: Connection, pair: Pair) -> Pair:
     """The pair, read again if another contact may have come between its two reads.
 
     Both connections must be outside a transaction, and are so afterwards.
+
+    Raises:
+        NotGranted: the site's login at the master was granted to another site.
     """
     if pair.remembers_the_same:
         return pair
     with autocommit(site, master), _alone(site, pair.master):
+        if not pair.at_master.contact_no:
+            granted.refuse_other_name(master, pair.site, pair.master.name)
         return read(site, master, pair.site, pair.master)
 
 

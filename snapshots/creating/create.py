@@ -13,7 +13,7 @@ from sqlalchemy.exc import ProgrammingError
 from masters.log import registration
 from sites import faults, names
 from sites.names import QualifiedName
-from sites.sessions import identity
+from sites.sessions import granted, identity
 from sites.sessions.site import Site
 from sites.tables import ddl, definitions
 from sites.tables.table import describe
@@ -75,6 +75,7 @@ def create(
         SnapshotRefused: the subclass and the message name the obstacle.
         UnknownPolicy: there is no such policy for rows that leave.
         CannotLease: the master has no sequence to lease such numbers from.
+        NotGranted: the site's login at the master was granted to another site.
     """
     policy = Leaving.named(leaving, updatable=updatable)
     qualified = names.parse(name)
@@ -225,6 +226,7 @@ def _registered(
     its log keeps nothing for it, and the next attempt registers it again.
     """
     with home.transaction() as connection:
+        granted.refuse_other_name(connection, who, home.name)
         registration.register(
             connection,
             site_id=who.site_id,

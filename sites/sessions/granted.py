@@ -1,0 +1,45 @@
+"""Which site a login at a master was granted to: it speaks for no other one."""
+
+from __future__ import annotations
+
+from psycopg.errors import UndefinedFunction
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import ProgrammingError
+
+from sites.errors import NotGranted
+from sites.sessions.identity import Identity
+
+_GRANTED = text("SELECT session_user::text, snaptide.granted_site()")
+
+
+def refuse_other_name(master: Connection, site: Identity, name: str) -> None:
+    """Refuse a login that was granted to a site of another name.
+
+    The policies of the master show it what is known of that site, which is nothing if
+    there is none: the two would seem not to remember the same.
+
+    Parameters:
+        master: in autocommit, or of this program's revision: an older one may lack the
+            function that is asked.
+        site: who connects.
+        name: of the master.
+
+    Raises:
+        NotGranted: the login is another site's.
+    """
+    try:
+        login, granted = master.execute(_GRANTED).one()
+    except ProgrammingError as error:
+        if isinstance(error.orig, UndefinedFunction):
+            return
+        raise
+    if granted not in (None, site.name):
+        raise NotGranted(
+            f"{login}, as which this site connects to {name}, is the login of site "
+            f"{granted}, but this site is called {site.name}. If {granted} is meant, "
+            f"run at {name}: snaptide revoke {name} PUBLICATION {granted}, then "
+            f"snaptide grant {name} PUBLICATION {site.name} --login {login}; else have "
+            f"the URL of {name} name the login of {site.name}.",
+            site=site.name,
+            granted=granted,
+        )
