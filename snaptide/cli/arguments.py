@@ -41,17 +41,17 @@ def named_value(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def duration(option: str, given: str) -> timedelta:
+def duration(option: str, given: str, *, may_be_zero: bool = True) -> timedelta:
     """Read a duration like 2h.
 
     Raises:
-        BadArgument: it is none; the message names the option.
+        BadArgument: it is none, or no time at all; the message names the option.
     """
     # Imported late: few commands take one.
     from deferred import interval
 
     found = interval.duration_of(given)
-    if found is None:
+    if found is None or not (found or may_be_zero):
         raise BadArgument(f"{option} takes a duration like 2h, not {given!r}.")
     return found
 

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ByteSize, TypeAdapter, ValidationError
 
 import masters
 import snapshots
-from deferred import interval
 from snaptide.cli.arguments import (
     SiteArgument,
     TableColumns,
     Tables,
     by_table,
     columns_by_table,
+    duration,
 )
 from snaptide.cli.output import show, show_facts, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
 from snaptide.cli.verbs import Verbs
 from snaptide.errors import BadArgument
+from snaptide.limits import bytes_of
 
 app = Verbs()
 
@@ -77,8 +76,8 @@ def make(
             name=name,
             where=by_table("--where", where),
             columns=chosen,
-            slice_bytes=_bytes(slice_),
-            expires=_time(expires),
+            slice_bytes=_slice_bytes(slice_),
+            expires=duration("--expires", expires, may_be_zero=False),
             progress=progress,
         )
     show(program, report)
@@ -143,18 +142,8 @@ def load(
     show(program, report)
 
 
-def _bytes(given: str) -> int:
-    try:
-        size = TypeAdapter(ByteSize).validate_python(given)
-    except ValidationError:
-        size = ByteSize(0)
-    if size < 1:
+def _slice_bytes(given: str) -> int:
+    size = bytes_of(given)
+    if not size:
         raise BadArgument(f"--slice takes a size like 256MB, not {given!r}.")
     return size
-
-
-def _time(given: str) -> timedelta:
-    duration = interval.duration_of(given)
-    if not duration:
-        raise BadArgument(f"--expires takes a duration like 14d, not {given!r}.")
-    return duration

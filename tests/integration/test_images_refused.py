@@ -266,6 +266,7 @@ def _horizon(hq: Site) -> int:
     [
         ["--slice", "much"],
         ["--slice", "0"],
+        ["--slice", "2MiB"],
         ["--expires", "soon"],
         ["--expires", "0d"],
         ["--where", "t"],
