@@ -1,8 +1,8 @@
 """The figures that a monitoring system keeps: what they are called, and their values.
 
 All of them come from `snaptide.status`, so that figures, `snaptide status` and the
-console never disagree. Labels are names of sites, destinations, refresh groups and
-schedules; no figure has a label for a row, a key or a user.
+console never disagree. Labels are names of sites, destinations, refresh groups,
+schedules, publications and images; no figure has a label for a row, a key or a user.
 """
 
 from __future__ import annotations
@@ -245,6 +245,23 @@ FIGURES = (
         help="1 if the contract of a group is in the state, else 0.",
         labels=("by", "group", "state"),
         read=_contract_states,
+    ),
+    Figure(
+        name="snaptide_granted_sites",
+        help="Sites to which the publication is granted.",
+        labels=("publication",),
+        read=lambda s: (((one.name,), len(one.grants)) for one in s.publications),
+    ),
+    Figure(
+        name="snaptide_image_expires_seconds",
+        help="Time until the image expires; less than 0 if it has, and the snapshot "
+        "logs are kept for it until the next purge.",
+        labels=("image",),
+        read=lambda s: (
+            ((one.name,), (one.expires_at - s.now).total_seconds())
+            for one in s.images
+            if s.now
+        ),
     ),
     Figure(
         name="snaptide_schedule_late_seconds",

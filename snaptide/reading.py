@@ -38,6 +38,7 @@ from sites.sessions.activity import running
 from sites.sessions.prepared import Prepared, as_json
 from snapshots.catalog import refresh_group, refresh_run, refresh_step, snapshot
 from snapshots.check.last import unexplained_rows
+from snaptide import for_sites
 
 #: How many workers listen to commits at this site.
 LISTENERS = (
@@ -73,6 +74,9 @@ class Reading:
     parked: Sequence[Row]
     readers: Sequence[Row]
     contracts: Sequence[Row]
+    publications: Sequence[Row]
+    grants: Sequence[Row]
+    images: Sequence[Row]
     brought: Sequence[Row]
     resolved: Mapping[str, int]
     schedules: Sequence[Row]
@@ -133,7 +137,7 @@ def _backlog(row: Row) -> Backlog:
 
 
 #: Columns with times whose names do not tell.
-_TIMES = ("oldest", "since", "status_since")
+_TIMES = ("oldest", "since", "status_since", "logs_since")
 
 _IN_DOUBT = (
     "(SELECT count(*) FROM pg_prepared_xacts"
@@ -239,6 +243,9 @@ _LISTS = {
     "parked": _of_parked(),
     "readers": _of_readers(),
     "contracts": _of_contracts(),
+    "publications": for_sites.of_publications(),
+    "grants": for_sites.of_grants(),
+    "images": for_sites.of_images(),
     "brought": select(destination.c.name, destination.c.delivered).order_by("name"),
     "schedules": select(schedule).order_by("kind", "subject"),
     "activities": select(*(activity.c[name] for name in _OF_ACTIVITY))

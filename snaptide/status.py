@@ -21,11 +21,12 @@ from sites.errors import (
 )
 from sites.sessions import revisions
 from sites.sessions.site import autocommit
-from snaptide import reading, totals
+from snaptide import for_sites, reading, totals
 from snaptide.asking import asking
 from snaptide.doctor import different, stopped
 from snaptide.doctor.finding import Finding
 from snaptide.errors import DatabaseError, NotPermitted
+from snaptide.for_sites import ImageStatus, PublicationStatus
 from snaptide.lag import Lag, lag_of, old_at_end
 from snaptide.reading import Reading, Row
 from snaptide.totals import StepTimes
@@ -157,6 +158,8 @@ class SiteStatus:
     log_oldest: datetime | None = None
     readers: tuple[Reader, ...] = ()
     contracts: tuple[ContractStatus, ...] = ()
+    publications: tuple[PublicationStatus, ...] = ()
+    images: tuple[ImageStatus, ...] = ()
     #: rows that the last saved check of each snapshot could not explain
     unexplained: int = 0
     #: by destination, how many transactions pushes have brought there
@@ -261,6 +264,8 @@ def _status(
             for row in found.readers
         ),
         contracts=tuple(map(_contract, found.contracts)),
+        publications=tuple(for_sites.publications(found.publications, found.grants)),
+        images=tuple(for_sites.images(found.images)),
         unexplained=found.unexplained,
         delivered={row.name: row.delivered for row in found.brought},
         resolved=found.resolved,

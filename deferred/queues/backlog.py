@@ -62,6 +62,12 @@ class Backlog:
     last_error: str | None
     last_error_at: datetime | None
 
+    @property
+    def standing(self) -> str:
+        """Why nothing is pushed to it, or the last error, in a few words."""
+        said = "; ".join(f"{state.state}: {state.reason}" for state in self.states)
+        return said or self.last_error or ""
+
 
 VIEW = sa.table("defbacklog", *map(sa.column, Backlog.__slots__), schema=SCHEMA)
 #: The destinations for which something is queued here.

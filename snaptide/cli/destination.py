@@ -74,12 +74,6 @@ def validate(
     show(program, deferred.validate_destination(site, destination))
 
 
-def standing(one: Backlog) -> str:
-    """The states of a destination, or its last error, in a few words."""
-    said = "; ".join(f"{state.state}: {state.reason}" for state in one.states)
-    return said or one.last_error or ""
-
-
 def _row(one: Backlog) -> tuple[object, ...]:
     limits = [
         duration(one.max_lag_age.total_seconds()) if one.max_lag_age else "",
@@ -92,5 +86,5 @@ def _row(one: Backlog) -> tuple[object, ...]:
         size(one.bytes),
         one.oldest,
         ", ".join(filter(None, limits)) or "no limit",
-        standing(one),
+        one.standing,
     )

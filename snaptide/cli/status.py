@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -15,7 +16,6 @@ from rich.text import Text
 
 from sites import Site
 from snaptide.cli.arguments import SiteNames
-from snaptide.cli.destination import standing
 from snaptide.cli.doctor import findings_table
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import cell, console, show, table
@@ -63,7 +63,10 @@ def screen(found: list[SiteStatus]) -> RenderableType:
     """The screen: sites, queues, groups, schedules, running work, then findings."""
     parts: list[RenderableType] = [_sites(found)]
     parts += [Text(f"{one.site}: {one.error}") for one in found if one.error]
-    tables = (_queues, _groups, _behind, _contracts, _numbers, _schedules, _running)
+    tables = (
+        *(_queues, _groups, _behind, _contracts, _publications, _images, _numbers),
+        *(_schedules, _running),
+    )
     for made in (shown(found) for shown in tables):
         if made.row_count:
             parts += [Text(), made]
@@ -108,7 +111,7 @@ def _queues(found: list[SiteStatus]) -> Table:
             size(queue.bytes),
             duration(one.since(queue.oldest)),
             queue.last_push_at,
-            standing(queue),
+            queue.standing,
         )
         for one in found
         for queue in one.backlog
@@ -172,6 +175,40 @@ def _contracts(found: list[SiteStatus]) -> Table:
         for contract in one.contracts
     ]
     return table(["contract", "group", "", "since", "age", ""], rows)
+
+
+def _publications(found: list[SiteStatus]) -> Table:
+    """A line for each grant, and one for what is granted to no site."""
+    rows = []
+    for one in found:
+        for each in one.publications:
+            told = f"{one.site} -> {{}}", each.name, each.tables
+            grants = [
+                (told[0].format(grant.site), *told[1:], grant.parameters, grant.login)
+                for grant in each.grants
+            ]
+            rows += grants or [(told[0].format("no site"), *told[1:], {}, "")]
+    return table(["granted", "publication", "tables", "values", "login"], rows)
+
+
+def _images(found: list[SiteStatus]) -> Table:
+    rows = [
+        (
+            f"{one.site}: {image.name}",
+            image.tables,
+            image.made_at or "not complete",
+            _expires(image.expires_at, one.now),
+            image.logs_since,
+        )
+        for one in found
+        for image in one.images
+    ]
+    columns = ["image", "tables", "made", "expires", "logs kept since"]
+    return table(columns, rows)
+
+
+def _expires(at: datetime, now: datetime | None) -> datetime | str:
+    return "expired: the next purge" if now is not None and at <= now else at
 
 
 def _numbers(found: list[SiteStatus]) -> Table:

@@ -70,7 +70,16 @@ INSERT INTO snaptide.contract (site_id, site_name, refresh_group, snapshots, on_
 VALUES ('00000000-0000-0000-0000-000000000001', 'jfk', 'g', '{a}', 'tell', 'late',
    1234, now()),
   ('00000000-0000-0000-0000-000000000001', 'jfk', 'h', '{b}', 'tell', 'kept', NULL,
-   now())
+   now());
+INSERT INTO snaptide.publication (name) VALUES ('sales'), ('pays');
+INSERT INTO snaptide.publication_table
+SELECT id, 'public', name, NULL, '{}' FROM snaptide.publication;
+INSERT INTO snaptide.publication_grant (publication_id, site_name, login, parameters)
+SELECT id, site, site, '{"store": "3"}' FROM snaptide.publication,
+  unnest('{jfk, lax}'::text[]) site WHERE name = 'sales';
+INSERT INTO snaptide.image VALUES (gen_random_uuid(), 'stick', now(), now(),
+  now() + interval '2 d'), (gen_random_uuid(), 'old', now(), NULL,
+  now() - interval '3 h')
 """
 
 _OF_DESTINATIONS = "SELECT name, {} FROM snaptide.destination"
@@ -154,6 +163,13 @@ EXPECTED = {
         "SELECT site_name, refresh_group, wanted, (state = wanted)::int"
         " FROM snaptide.contract,"
         " unnest('{kept, late, broken, released}'::text[]) wanted"
+    ),
+    "snaptide_granted_sites": (
+        "SELECT name, (SELECT count(*) FROM snaptide.publication_grant"
+        " WHERE publication_id = id) FROM snaptide.publication"
+    ),
+    "snaptide_image_expires_seconds": (
+        "SELECT name, extract(epoch FROM expires_at - now()) FROM snaptide.image"
     ),
     "snaptide_schedule_late_seconds": _OF_SCHEDULES.format(
         f"greatest({_SINCE.format('next_at')}, 0)"
