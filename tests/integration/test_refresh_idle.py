@@ -1,9 +1,11 @@
 """A refresh that finds nothing to do writes nothing that anyone has to remember."""
 
+import re
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 import deferred
 import masters
@@ -52,6 +54,28 @@ def test_nothing_moves(pair: Directory, monkeypatch: pytest.MonkeyPatch) -> None
     assert (done.method, done.window_keys) == ("fast", 0)
     assert (moved(hq), moved(jfk)) == before
     assert run(jfk, refreshed) > at
+
+
+def test_rows_that_a_log_keeps_for_others_are_not_read(pair: Directory) -> None:
+    hq, jfk = pair["hq"], pair["jfk"]
+    more = "INSERT INTO public.a SELECT g, 'old' FROM generate_series(2, 20000) g"
+    run(hq, more, 'ANALYZE snaptide."mlog$_a"')
+    refresh(jfk, "a")
+    run(hq, "UPDATE public.a SET v = 'new' WHERE id % 4 = 0")
+    plans: list[str] = []
+
+    def explain(*call: Any) -> None:
+        _, cursor, statement, values, *_ = call
+        if "mlog$_a" in statement and "pg_current_snapshot()" in statement:
+            asked = f"EXPLAIN (ANALYZE, TIMING OFF) {statement}"
+            plans.extend(line for (line,) in cursor.connection.execute(asked, values))
+
+    event.listen(hq.engine, "before_cursor_execute", explain)
+    assert refresh(jfk, "a")["a"].updated == 5_000
+    event.remove(hq.engine, "before_cursor_execute", explain)
+    skipped = [int(n) for n in re.findall(r"Removed by Filter: (\d+)", str(plans))]
+    assert plans
+    assert sum(skipped) < 1_000
 
 
 def test_log_that_could_let_rows_go_is_told(pair: Directory) -> None:
