@@ -7,7 +7,7 @@ from alembic import op
 from sites.sessions.revisions import folder
 
 revision = "0081"
-down_revision = "0079"
+down_revision = "0080"
 
 _BACK = """
 DO $$
