@@ -282,10 +282,10 @@ def test_a_site_follows_with_what_it_has_queued(hq: Site, jfk: Site) -> None:
         sets={"first": FIRST, "last": LAST},
         backs={"full_name": "first || ' ' || last"},
     )
-    run(hq, f"UPDATE public.people SET first = {FIRST}, last = {LAST}")
     run(jfk, "UPDATE public.people SET full_name = 'Zoe Lane' WHERE id = 1")
     run(jfk, "INSERT INTO public.people VALUES (5, 'New One', 7)")
-    masters.execute_ddl(hq, DROP)
+    filled = f"UPDATE people SET first = {FIRST}, last = {LAST}"
+    masters.execute_ddl(hq, f"LOCK TABLE people; {filled}; {DROP}")
     methods(jfk)
     assert parked(hq) == []
     assert snapshots.describe_snapshot(jfk, "people").columns == (
