@@ -13,12 +13,13 @@ from tests.oracle.histories.play import GAME
 from tests.oracle.runner import small
 
 SEED = 1
-#: By number: of rows, columns, masters with rules, and masters without.
-WORLDS = (1, 3, 5, 7)
+#: By number: of rows, columns, masters with rules, masters without, and lenses.
+WORLDS = (1, 3, 5, 7, 10)
 HISTORIES = 16
 #: What is surely among what is drawn with this seed.
 DRAWN = {
     "a push broken off",
+    "change over two lenses",
     "delete",
     "parked",
     "statement on a partition",

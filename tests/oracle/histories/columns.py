@@ -352,14 +352,14 @@ class ColumnsWorld(World):
         for history in self.pens:
             self.met[history].add("virtual column of a site")
 
-    def refresh(self, site: str) -> RefreshReport | None:
+    def refresh(self, site: str, method: str = "?") -> RefreshReport | None:
         """A snapshot may stay behind while a column that it carries is away.
 
         Or while changes wait that were made for other columns. It is refused if none
         could be refreshed.
         """
         try:
-            report = super().refresh(site)
+            report = super().refresh(site, method)
         except SnaptideError as error:
             self.story.tell(f"  {error.code} {error}")
             if not self._undo and not isinstance(error, TargetColumnsMoved):

@@ -1,4 +1,4 @@
-"""The worlds of histories: of rows, of columns and of masters."""
+"""The worlds of histories: of rows, of columns, of lenses and of masters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.oracle.histories import group, peers, shapes, tables
 from tests.oracle.histories.acts import Pen
 from tests.oracle.histories.columns import ColumnsWorld
 from tests.oracle.histories.group import GroupWorld
+from tests.oracle.histories.lenses import LensWorld
 from tests.oracle.histories.peers import PeersWorld
 from tests.oracle.histories.rows import RowsWorld
 from tests.oracle.histories.world import SITES, World
@@ -21,9 +22,14 @@ def _make(setting: Setting) -> tuple[str, World | GroupWorld | PeersWorld]:
 
 
 def _kind(number: int) -> str:
-    """Of six worlds one is of columns, and one of masters, with rules or without."""
+    """Of six worlds one is of columns, and one of masters, with rules or without.
+
+    Of twelve, one is of lenses.
+    """
     if number % 12 == 7:
         return "peers"
+    if number % 12 == 10:
+        return "lenses"
     if number % 6 == 3:
         return "columns"
     return "group" if number % 6 == 5 else "rows"
@@ -56,6 +62,10 @@ def _columns(setting: Setting) -> World:
     return ColumnsWorld(_sites(setting), setting.chance, _pens(setting), setting.story)
 
 
+def _lenses(setting: Setting) -> World:
+    return LensWorld(_sites(setting), setting.chance, _pens(setting), setting.story)
+
+
 def _group(setting: Setting) -> GroupWorld:
     encodings = dict.fromkeys((*group.MASTERS, *group.SITES), "UTF8")
     databases = setting.ground.sites(encodings, with_clock=group.SITES)
@@ -77,6 +87,7 @@ def _peers(setting: Setting) -> PeersWorld:
 _MAKERS: dict[str, Callable[[Setting], World | GroupWorld | PeersWorld]] = {
     "rows": _rows,
     "columns": _columns,
+    "lenses": _lenses,
     "group": _group,
     "peers": _peers,
 }

@@ -3,6 +3,7 @@
 from tests.oracle.histories.acts import ACTS
 from tests.oracle.histories.columns import ALTERED
 from tests.oracle.histories.group import SHAPES as GROUP
+from tests.oracle.histories.lenses import SHAPES as LENSES
 from tests.oracle.histories.peers import SHAPES as PEERS
 from tests.oracle.histories.tables import ACTIONS, AT_SITES, METHODS, TRIGGERS
 
@@ -24,6 +25,7 @@ ALL = frozenset(
         *(f"trigger {what} at a site" for what in AT_SITES),
         *ALTERED,
         *GROUP,
+        *LENSES,
         "DDL in the middle",
         "by number",
         "column gone",

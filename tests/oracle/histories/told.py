@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,9 +39,14 @@ class Record:
 
 @dataclass(slots=True)
 class Told:
-    """All that the master has told of so far."""
+    """All that the master has told of so far.
+
+    Parameters:
+        seen: a row of a table, as the judge compares it.
+    """
 
     session: psycopg.Connection[TupleRow]
+    seen: Callable[[str, Row], Row] = lambda _, row: row
     #: rows of transactions that were ever in the error queue
     parked_rows: set[Named] = field(default_factory=set)
     #: site and transaction of those that were ever there
@@ -79,7 +84,10 @@ class Told:
     def entries(self) -> list[Entry]:
         """All changes of rows, in order."""
         found = self._all("SELECT seq, xid, tab, old, new FROM audit ORDER BY seq")
-        return [Entry(*one) for one in found]
+        return [
+            Entry(n, xid, table, *(row and self.seen(table, row) for row in images))
+            for n, xid, table, *images in found
+        ]
 
     def arrivals(self) -> list[tuple[str, str]]:
         """Receipts, and the transaction of the master that each arrived in."""

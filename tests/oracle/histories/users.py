@@ -14,6 +14,7 @@ from tests.oracle.histories.acts import Statement
 from tests.oracle.histories.ledger import (
     Deed,
     References,
+    Row,
     Rows,
     difference,
     placed,
@@ -35,7 +36,11 @@ class Refusal:
 
 
 class Users:
-    """One session at each site: all that happens there happens one by one."""
+    """One session at each site: all that happens there happens one by one.
+
+    Parameters:
+        seen: a row of a table, as the judge compares it.
+    """
 
     def __init__(
         self,
@@ -43,8 +48,9 @@ class Users:
         tables: Sequence[str],
         references: References,
         story: Story,
+        seen: Callable[[str, Row], Row] = lambda _, row: row,
     ) -> None:
-        self._references, self._story = references, story
+        self._references, self._story, self._seen = references, story, seen
         self._dump = sql.SQL(" UNION ALL ").join(
             sql.SQL("SELECT {}, to_jsonb(t) FROM {} t WHERE h = %(h)s").format(
                 sql.Literal(table), sql.Identifier(table)
@@ -74,11 +80,16 @@ class Users:
 
     def rows(self, site: str, history: int) -> Rows:
         """The rows of a history, as a site has them at this moment."""
-        return resolved(self._plain(site, history), self._references)
+        found = [(t, self._seen(t, row)) for t, row in self._found(site, history)]
+        return resolved(placed(found), self._references)
 
-    def _plain(self, site: str, history: int) -> Rows:
+    def plain(self, site: str, history: int) -> Rows:
+        """The same, with the columns that the site has."""
+        return placed(self._found(site, history))
+
+    def _found(self, site: str, history: int) -> list[tuple[str, Row]]:
         found = self.session(site).execute(self._dump, {"h": history}).fetchall()
-        return placed(found)
+        return [(str(table), row) for table, row in found]
 
     def write(
         self,
@@ -97,7 +108,7 @@ class Users:
         try:
             with session.transaction():
                 before = self.rows(site, history)
-                for statement in write(self._plain(site, history)):
+                for statement in write(self.plain(site, history)):
                     self._tell(site, statement)
                     session.execute(statement)
                 # What is checked at commit is checked before the rows are looked at.

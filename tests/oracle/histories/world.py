@@ -77,6 +77,10 @@ class World(ABC):
     def between(self, number: int) -> None:
         """What happens to all before a round."""
 
+    def seen(self, table: str, row: Row) -> Row:
+        """A row as the judge compares it: a value is the same whatever shows it."""
+        return row
+
     def alter(self, what: str, statements: Sequence[str]) -> None:
         """DDL at the master, and what the judge has to know of rows it has changed."""
         self.story.tell(f"hq: {what}")
@@ -100,10 +104,11 @@ class World(ABC):
         self.build()
         self.own |= {str(x) for (x,) in run(self.sites["hq"], "SELECT xid FROM audit")}
         urls = {s.name: url(self.sites, s.name) for s in self.sites.values()}
-        self.users = Users(urls, self.tables, self.references, self.story)
+        parts = self.tables, self.references, self.story
+        self.users = Users(urls, *parts, seen=self.seen)
         try:
             with psycopg.connect(urls["hq"], client_encoding="utf8") as session:
-                self.told = Told(session)
+                self.told = Told(session, seen=self.seen)
                 return self._played()
         finally:
             self.users.close()
@@ -177,11 +182,15 @@ class World(ABC):
                 for history in self.pens:
                     self.met[history].add("a push broken off")
 
-    def refresh(self, site: str) -> RefreshReport | None:
+    def refresh(self, site: str, method: str = "?") -> RefreshReport | None:
         """Refresh all that a site has; None if that was refused."""
-        self.story.tell(f"refresh {site}")
+        self.story.tell(f"refresh {site} {method}")
         report = snapshots.refresh(
-            self.sites[site], "all", push_deferred_rpc=False, allow_mass_delete=True
+            self.sites[site],
+            "all",
+            method=method,
+            push_deferred_rpc=False,
+            allow_mass_delete=True,
         )
         for one in report.snapshots:
             self.story.tell(f"  {one}")
