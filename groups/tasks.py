@@ -5,6 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 import masters
+import snapshots
 import synchronous
 from deferred.tasks import RETRYING
 from groups.unfinished import finish
@@ -15,7 +16,8 @@ from sites import Site, configured
 def recover(site: str) -> None:
     """Finish transactions left in doubt at a site, as their deciding sites say.
 
-    Then look at the contracts that the site keeps as a master.
+    Then look at the contracts that the site keeps as a master, and at the answers that
+    its own masters promise it.
     """
     home = configured.site(site)
     try:
@@ -24,7 +26,10 @@ def recover(site: str) -> None:
         try:
             finish(home)
         finally:
-            keep_contracts(home)
+            try:
+                keep_contracts(home)
+            finally:
+                snapshots.look_at_answers(home)
 
 
 def keep_contracts(home: Site) -> None:

@@ -49,6 +49,7 @@ contract = Table(
     Column("snapshots", ARRAY(Text), nullable=False),
     # The terms; NULL is no limit.
     Column("visible_within", Interval),
+    Column("answered_within", Interval),
     Column("may_be_away", Interval),
     Column("log_share", BigInteger),
     Column("on_breach", Text, nullable=False),

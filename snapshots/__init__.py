@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from snapshots.creating.alter_everywhere import (
         alter_columns_everywhere as alter_columns_everywhere,
     )
+    from snapshots.creating.answers import look_at_answers as look_at_answers
     from snapshots.creating.contracts import set_contract as set_contract
     from snapshots.creating.create import create as create
     from snapshots.creating.differences_of_shape import (

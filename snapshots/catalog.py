@@ -56,6 +56,32 @@ refresh_group = Table(
     Column("rows_held_back", BigInteger, nullable=False, server_default=text("0")),
 )
 
+#: What a master promises for a group: its answer to each change within a time. The
+#: contract is the master's; without a row here, it promises none.
+promise = Table(
+    "promise",
+    metadata,
+    Column(
+        "refresh_group",
+        Text,
+        ForeignKey(refresh_group.c.name, ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("answered_within", Interval, nullable=False),
+    # What the last look found, and since when it is so
+    # (`snapshots.creating.answers`).
+    Column("state", Text, nullable=False, server_default=text("'kept'")),
+    Column("since", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("looked_at", DateTime(timezone=True)),
+    # Seconds since the oldest change was committed that is not answered.
+    Column("age", Double),
+    # That change, by its place in the queue, and when it was committed, in seconds of
+    # `position_time.passed`; NULL if all are answered.
+    Column("waits", BigInteger),
+    Column("waits_since", Double),
+    CheckConstraint("state IN ('kept', 'late')", name="state"),
+)
+
 #: The last refreshes of each group (`snapshots.refreshing.past_refreshes`).
 refresh_run = Table(
     "refresh_run",

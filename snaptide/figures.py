@@ -264,6 +264,21 @@ FIGURES = (
         ),
     ),
     Figure(
+        name="snaptide_answer_age_seconds",
+        help="Age of the oldest change of a group under contract that its master has "
+        "not answered, as the last look of the site found it; 0 if it answered all.",
+        labels=("group",),
+        read=lambda s: (((one.group,), one.age) for one in s.answers),
+    ),
+    Figure(
+        name="snaptide_answer_late",
+        help="1 if such a change is older than the contract allows, else 0.",
+        labels=("group",),
+        read=lambda s: (
+            ((one.group,), float(one.state == ContractState.LATE)) for one in s.answers
+        ),
+    ),
+    Figure(
         name="snaptide_schedule_late_seconds",
         help="How long a run has been overdue; 0 if it is not late.",
         labels=("kind", "subject"),

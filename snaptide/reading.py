@@ -36,7 +36,13 @@ from sites.catalog import activity
 from sites.sessions import revisions
 from sites.sessions.activity import running
 from sites.sessions.prepared import Prepared, as_json
-from snapshots.catalog import refresh_group, refresh_run, refresh_step, snapshot
+from snapshots.catalog import (
+    promise,
+    refresh_group,
+    refresh_run,
+    refresh_step,
+    snapshot,
+)
 from snapshots.check.last import unexplained_rows
 from snaptide import for_sites
 
@@ -77,6 +83,7 @@ class Reading:
     publications: Sequence[Row]
     grants: Sequence[Row]
     images: Sequence[Row]
+    answers: Sequence[AnswerStatus]
     brought: Sequence[Row]
     resolved: Mapping[str, int]
     schedules: Sequence[Row]
@@ -88,12 +95,31 @@ class Reading:
     quiet: Sequence[Row]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerStatus:
+    """How long what a group has changed waits for an answer that was promised."""
+
+    group: str
+    master: str
+    #: the promise, in seconds
+    within: float
+    #: kept or late, and since when
+    state: str
+    since: datetime
+    #: seconds since the oldest change was committed that is not answered, as the last
+    #: look found it; 0 if all are, None before the first look
+    age: float | None
+    #: when a worker last looked; before the first time, since when it is promised
+    looked_at: datetime
+
+
 def read(connection: Connection) -> Reading:
     """Ask a site; further statements are run only if it has what they are about."""
     row = _EVERYTHING.run(connection).one()._mapping
     found: dict[str, Any] = {name: row[name] for name in _VALUES}
     found |= {name: int(row[name] or 0) for name in _COUNTS}
     found |= {name: _rows(row[name]) for name in _LISTS}
+    found["answers"] = [AnswerStatus(**vars(one)) for one in found["answers"]]
     found["backlog"] = [_backlog(one) for one in found["backlog"]]
     return Reading(
         **found,
@@ -223,6 +249,21 @@ def _of_contracts() -> sa.Select[Any]:
     ).order_by(at.site_name, at.refresh_group)
 
 
+def _of_answers() -> sa.Select[Any]:
+    """A row for each promise of answers, as `AnswerStatus` has it."""
+    at = promise.c
+    return (
+        select(
+            *(at.refresh_group.label("group"), refresh_group.c.master),
+            cast(func.extract("epoch", at.answered_within), Double).label("within"),
+            *(at.state, at.since, at.age),
+            func.coalesce(at.looked_at, at.since).label("looked_at"),
+        )
+        .join(refresh_group)
+        .order_by(at.refresh_group)
+    )
+
+
 def _of_quiet() -> sa.Select[Any]:
     at = replication_group.c
     return (
@@ -246,6 +287,7 @@ _LISTS = {
     "publications": for_sites.of_publications(),
     "grants": for_sites.of_grants(),
     "images": for_sites.of_images(),
+    "answers": _of_answers(),
     "brought": select(destination.c.name, destination.c.delivered).order_by("name"),
     "schedules": select(schedule).order_by("kind", "subject"),
     "activities": select(*(activity.c[name] for name in _OF_ACTIVITY))

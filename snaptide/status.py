@@ -28,7 +28,7 @@ from snaptide.doctor.finding import Finding
 from snaptide.errors import DatabaseError, NotPermitted
 from snaptide.for_sites import ImageStatus, PublicationStatus
 from snaptide.lag import Lag, lag_of, old_at_end
-from snaptide.reading import Reading, Row
+from snaptide.reading import AnswerStatus, Reading, Row
 from snaptide.totals import StepTimes
 
 
@@ -160,6 +160,8 @@ class SiteStatus:
     contracts: tuple[ContractStatus, ...] = ()
     publications: tuple[PublicationStatus, ...] = ()
     images: tuple[ImageStatus, ...] = ()
+    #: what its own masters have promised it
+    answers: tuple[AnswerStatus, ...] = ()
     #: rows that the last saved check of each snapshot could not explain
     unexplained: int = 0
     #: by destination, how many transactions pushes have brought there
@@ -266,6 +268,7 @@ def _status(
         contracts=tuple(map(_contract, found.contracts)),
         publications=tuple(for_sites.publications(found.publications, found.grants)),
         images=tuple(for_sites.images(found.images)),
+        answers=tuple(found.answers),
         unexplained=found.unexplained,
         delivered={row.name: row.delivered for row in found.brought},
         resolved=found.resolved,

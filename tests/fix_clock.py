@@ -1,4 +1,4 @@
-"""A clock that tests can set, for one server: it takes what the system's clock says."""
+"""Clocks that tests can set: a server's, and that of a worker's machine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from masters.contracts import even_time
+from sites import Directory, configured
+from sites.configured import Configuration
 from snaptide.embedded import PostgresServer
 from tests.fix_db import QUIET_SETTINGS, new_folder
 
@@ -34,6 +37,31 @@ def clock(server_with_clock: PostgresServer) -> Iterator[Clock]:
     made = Clock(server_with_clock.folder / FILE)
     yield made
     made.set(timedelta(0))
+
+
+class Machine:
+    """How long the machine of a worker has run, as the test wants."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def passes(self, seconds: float) -> None:
+        """Let so many seconds pass."""
+        self.seconds += seconds
+
+    def reading(self) -> tuple[str, float]:
+        """What `masters.contracts.even_time.reading` says then."""
+        return "machine", self.seconds
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The machine of the workers of this test, which are set up for no site."""
+    made = Machine()
+    monkeypatch.setattr(even_time, "reading", made.reading)
+    ours = Configuration(directory=Directory({}))
+    monkeypatch.setattr(configured, "_current", ours)
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from deferred.catalog import (
 from deferred.errors import NoSuchDestination
 from deferred.queues import destination_state
 from deferred.queues.destination_state import DestinationState
-from deferred.queues.queue import Queue, call_numbers_of, goes_to
+from deferred.queues.queue import Queue, call_numbers_of, goes_to, list_queues
 from sites import Site
 from sites.capture import position
 from sites.catalog import SCHEMA
@@ -140,12 +140,31 @@ def calls_left(connection: Connection, name: str, queues: Sequence[Queue]) -> in
     return int(_left(tuple(queues), name).run(connection).scalar_one())
 
 
+def oldest_left(connection: Connection, name: str) -> int | None:
+    """The order number of the transaction that a destination is to answer next.
+
+    Those that commit get their numbers in this order. None if nothing waits.
+    """
+    queues = list_queues(connection, name)
+    found: int | None = connection.scalar(_oldest(tuple(queues), name))
+    return found
+
+
+def _oldest(queues: tuple[Queue, ...], name: str) -> sa.Select[Any]:
+    """Selects the lowest number of those that are cut, and of each queue's new ones."""
+    seen, batch_no = _last_window(name)
+    firsts = [select(func.min(delivery.c.order_no)).where(_cut(name, batch_no))]
+    for one in call_numbers_of(queues, name):
+        calls = one.where(position.since(one.selected_columns.xid, seen)).subquery()
+        of = deferred_transaction.join(calls, calls.c.xid == deferred_transaction.c.xid)
+        its = select(func.min(deferred_transaction.c.order_no)).select_from(of)
+        firsts.append(its.where(deferred_transaction.c.order_no > 0))
+    return select(func.least(*(first.scalar_subquery() for first in firsts)))
+
+
 @lru_cache(maxsize=64)
 def _left(queues: tuple[Queue, ...], name: str) -> Prepared:
-    at = destination.alias("at")
-    mine = select(at).where(at.c.name == name)
-    seen = mine.with_only_columns(sa.cast(at.c.window_end, sa.Text)).scalar_subquery()
-    batch_no = mine.with_only_columns(at.c.batch_no).scalar_subquery()
+    seen, batch_no = _last_window(name)
     cut = select(func.sum(delivery.c.calls)).where(_cut(name, batch_no))
     new = [
         select(func.count()).select_from(
@@ -155,6 +174,15 @@ def _left(queues: tuple[Queue, ...], name: str) -> Prepared:
     ]
     counts = (func.coalesce(one.scalar_subquery(), 0) for one in (cut, *new))
     return Prepared(select(sum(counts, start=sa.literal(0))))
+
+
+def _last_window(name: str) -> tuple[ColumnElement[str], ColumnElement[int]]:
+    """The end of the last window of a destination, and the number of its batch."""
+    at = destination.alias("at")
+    mine = select(at).where(at.c.name == name)
+    seen = mine.with_only_columns(sa.cast(at.c.window_end, sa.Text))
+    batch_no = mine.with_only_columns(at.c.batch_no)
+    return seen.scalar_subquery(), batch_no.scalar_subquery()
 
 
 def list_destinations(site: Site) -> list[Backlog]:

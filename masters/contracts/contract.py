@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from masters.contract_catalog import ContractState, contract, contract_change
@@ -20,6 +20,7 @@ from masters.contracts.errors import (
     UnknownContract,
 )
 from sites import Site
+from sites.catalog import SCHEMA
 from sites.sessions import identity
 
 _at = contract.c
@@ -38,7 +39,10 @@ class Terms:
 
     #: how old a change of the master may be that the site does not show; more is late
     visible_within: timedelta | None = None
-    #: the same; more breaks the contract
+    #: how old a change of the site may be that the master has not answered; the site
+    #: looks at it, because the master cannot see what has not come
+    answered_within: timedelta | None = None
+    #: as `visible_within`; more breaks the contract
     may_be_away: timedelta | None = None
     #: bytes of the snapshot logs that may be kept because of the site
     log_share: int | None = None
@@ -54,6 +58,7 @@ class Contract:
     group: str
     snapshots: tuple[str, ...]
     visible_within: timedelta | None
+    answered_within: timedelta | None
     may_be_away: timedelta | None
     log_share: int | None
     on_breach: OnBreach
@@ -117,7 +122,7 @@ def put(
 
 
 def _refuse(terms: Terms) -> None:
-    limits = terms.visible_within, terms.may_be_away, terms.log_share
+    limits = *_ages(terms), terms.log_share
     if all(limit is None for limit in limits):
         raise ContractWithoutTerms
     if timedelta(0) in limits or 0 in limits or _is_negative(terms):
@@ -140,10 +145,34 @@ def _refuse(terms: Terms) -> None:
 
 
 def _is_negative(terms: Terms) -> bool:
-    ages = terms.visible_within, terms.may_be_away
     return (terms.log_share or 0) < 0 or any(
-        age is not None and age < timedelta(0) for age in ages
+        age is not None and age < timedelta(0) for age in _ages(terms)
     )
+
+
+def _ages(terms: Terms) -> tuple[timedelta | None, ...]:
+    return terms.visible_within, terms.answered_within, terms.may_be_away
+
+
+def promises_can_be_read(connection: Connection) -> bool:
+    """Whether a master has promises of answers, and our login may read them.
+
+    A master of an older version has none, and a login of a site to which rows are
+    granted may not read contracts.
+    """
+    at = sa.table("pg_attribute", sa.column("attrelid"), sa.column("attname"))
+    there = func.to_regclass(f"{SCHEMA}.{contract.name}")
+    may = func.has_table_privilege(there, "SELECT")
+    named = at.c.attrelid == there, at.c.attname == _at.answered_within.name
+    return bool(connection.scalar(select(sa.exists().where(*named, may))))
+
+
+def answers_promised(
+    connection: Connection, site_id: uuid.UUID, group: str
+) -> timedelta | None:
+    """How soon a master promises to answer what a group changes; None if never."""
+    its = _at.site_id == site_id, _at.refresh_group == group
+    return connection.scalar(select(_at.answered_within).where(*its))
 
 
 def list_contracts(master: Site) -> list[Contract]:

@@ -17,8 +17,8 @@ class ContractWithoutTerms(SnaptideError):
 
     code = "SNP-441"
     hint = (
-        "Give at least one of --visible-within, --may-be-away and --log-share; to end "
-        "a contract, run: snaptide contract drop MASTER SITE GROUP"
+        "Give at least one of --visible-within, --answered-within, --may-be-away and "
+        "--log-share; to end a contract, run: snaptide contract drop MASTER SITE GROUP"
     )
 
 

@@ -6,8 +6,10 @@ from datetime import timedelta
 
 from masters.contracts import contract
 from masters.contracts.contract import Contract, OnBreach, Terms
+from masters.contracts.errors import TermsContradict
 from sites.sessions import identity
 from sites.sessions.site import Site
+from snapshots.creating import answers
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.errors import UnknownSnapshot
 
@@ -17,6 +19,7 @@ def set_contract(
     group: str,
     *,
     visible_within: timedelta | None = None,
+    answered_within: timedelta | None = None,
     may_be_away: timedelta | None = None,
     log_share: int | None = None,
     on_breach: OnBreach = OnBreach.TELL,
@@ -29,7 +32,9 @@ def set_contract(
     Parameters:
         visible_within: how old a change of the master may be that the site does not
             show; if one is older, the contract is late.
-        may_be_away: the same; if one is older, the contract is broken.
+        answered_within: how old a change of the site may be that the master has not
+            applied, settled or parked. A worker of the site looks at that.
+        may_be_away: as `visible_within`; if one is older, the contract is broken.
         log_share: how many bytes of snapshot logs may be kept because of this site
             alone; more breaks the contract.
         on_breach: `tell` of a breach, or also `release` the site: the master keeps no
@@ -37,7 +42,8 @@ def set_contract(
 
     Raises:
         UnknownSnapshot: the site has no such group.
-        ContractWithoutTerms, TermsContradict: no such contract can be kept.
+        ContractWithoutTerms, TermsContradict: no such contract can be kept; answers are
+            promised to a group that changes nothing.
         SiteUnreachable, SiteNotInitialised, OlderSchema, NewerSchema: the site or its
             master cannot be asked.
     """
@@ -49,10 +55,20 @@ def set_contract(
         raise UnknownSnapshot(f"There is no refresh group {group}.", group=group)
     terms = Terms(
         visible_within=visible_within,
+        answered_within=answered_within,
         may_be_away=may_be_away,
         log_share=log_share,
         on_breach=on_breach,
     )
+    if answered_within is not None and not any(one.updatable for one in members):
+        raise TermsContradict(
+            f"Group {group} has no updatable snapshot, so none of its changes wait for "
+            "an answer."
+        )
     keys = [one.key for one in members]
     with identity.initialised(site.peer(found.master)) as master:
-        return contract.put(master, who.site_id, site.name, group, keys, terms)
+        made = contract.put(master, who.site_id, site.name, group, keys, terms)
+        # First: what the site keeps although the master does not, a refresh corrects.
+        with identity.initialised(site) as connection:
+            answers.keep(connection, group, answered_within)
+        return made

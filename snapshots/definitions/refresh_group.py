@@ -50,6 +50,8 @@ class RefreshGroup:
     has_queues: bool
     #: whether snapshots of the site are to be unregistered at masters they have left
     has_left: bool
+    #: whether its master has promised to answer its changes within a time
+    has_promise: bool
 
     def shown_by(self, one: Snapshot) -> str | None:
         """The moment of the master that a snapshot of the group shows."""
@@ -316,6 +318,9 @@ _FOUND = select(
     columns.draws_from(_group.c.master).label("numbered"),
     sa.exists().where(route.c.destination == _group.c.master).label("has_queues"),
     sa.exists(select(catalog.former_master)).label("has_left"),
+    sa.exists()
+    .where(catalog.promise.c.refresh_group == _group.c.name)
+    .label("has_promise"),
 ).where(_group.c.name == sa.bindparam("its_group", type_=Text))
 _FIND = planned_once(_FOUND)
 _LOCK = planned_once(_FOUND.with_for_update(key_share=True))

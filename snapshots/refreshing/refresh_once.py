@@ -13,6 +13,7 @@ from sqlalchemy import Connection, func, select
 from deferred.batches import ledger, lost_rows, reconcile
 from deferred.queues import refresh_coverage
 from deferred.queues.queue import list_queues
+from masters.contracts import contract
 from masters.log import catalog as log_catalog
 from masters.log import registration, site_ddl, whole
 from masters.numbers import contact
@@ -21,7 +22,7 @@ from sites.capture import position
 from sites.progress import Progress
 from sites.sessions import contacts
 from sites.sessions.peers import Pair
-from snapshots.creating import base_table, follow_ddl
+from snapshots.creating import answers, base_table, follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
 from snapshots.definitions.refresh_notes import COMPARE, MERGE, START, WINDOW
 from snapshots.definitions.refresh_notes import LOAD as LOADING
@@ -220,6 +221,17 @@ def _tell_master(task: Task, seen: Window) -> None:
         registration.advance(connection, task.who.site_id, keys, seen.position)
         if shown:
             lost_rows.forget(connection, task.who.site_id)
+        if task.group.has_promise:
+            _follow_promise(task, connection)
+
+
+def _follow_promise(task: Task, master: Connection) -> None:
+    """Keep at the site what the contract promises of answers now."""
+    if contract.promises_can_be_read(master):
+        name = task.group.name
+        within = contract.answers_promised(master, task.who.site_id, name)
+        with task.site.transaction() as connection:
+            answers.keep(connection, name, within)
 
 
 def _shows_all_answers(task: Task) -> bool:

@@ -49,8 +49,11 @@ def set_(
     visible_within: Annotated[
         str, typer.Option(help="The age of changes that it does not show: 15m; none.")
     ] = NONE,
+    answered_within: Annotated[
+        str, typer.Option(help="The age of its changes without an answer: 5m; none.")
+    ] = NONE,
     may_be_away: Annotated[
-        str, typer.Option(help="The same; more breaks the contract: 30d; none.")
+        str, typer.Option(help="As --visible-within; more breaks it: 30d; none.")
     ] = NONE,
     log_share: Annotated[
         str, typer.Option(help="The logs kept because of it alone: 20GB; none.")
@@ -70,6 +73,7 @@ def set_(
         site,
         group,
         visible_within=unless_none(visible_within, age_of),
+        answered_within=unless_none(answered_within, age_of),
         may_be_away=unless_none(may_be_away, age_of),
         log_share=unless_none(log_share, bytes_of),
         on_breach=on_breach,
@@ -140,6 +144,7 @@ def _listed(found: list[Contract]) -> Table:
 def _limits(one: Contract) -> str:
     limits = [
         f"visible {as_age(one.visible_within)}" if one.visible_within else "",
+        f"answered {as_age(one.answered_within)}" if one.answered_within else "",
         f"away {as_age(one.may_be_away)}" if one.may_be_away else "",
         f"logs {size(one.log_bytes or 0)} of {as_size(one.log_share)}"
         if one.log_share

@@ -63,8 +63,9 @@ def screen(found: list[SiteStatus]) -> RenderableType:
     """The screen: sites, queues, groups, schedules, running work, then findings."""
     parts: list[RenderableType] = [_sites(found)]
     parts += [Text(f"{one.site}: {one.error}") for one in found if one.error]
+    of_masters = _contracts, _answers, _publications, _images
     tables = (
-        *(_queues, _groups, _behind, _contracts, _publications, _images, _numbers),
+        *(_queues, _groups, _behind, *of_masters, _numbers),
         *(_schedules, _running),
     )
     for made in (shown(found) for shown in tables):
@@ -209,6 +210,22 @@ def _images(found: list[SiteStatus]) -> Table:
 
 def _expires(at: datetime, now: datetime | None) -> datetime | str:
     return "expired: the next purge" if now is not None and at <= now else at
+
+
+def _answers(found: list[SiteStatus]) -> Table:
+    rows = [
+        (
+            f"{one.site} -> {answer.master}",
+            answer.group,
+            answer.state,
+            answer.since,
+            duration(answer.age),
+            duration(answer.within),
+        )
+        for one in found
+        for answer in one.answers
+    ]
+    return table(["answers to", "group", "", "since", "age", "within"], rows)
 
 
 def _numbers(found: list[SiteStatus]) -> Table:

@@ -18,6 +18,7 @@ from masters.contract_catalog import ContractState
 from sites.words import counted, does
 from snaptide.doctor.finding import Finding, warning
 from snaptide.reading import Reading
+from snaptide.units import duration
 
 
 def check(found: Reading, site: str) -> Iterator[Finding]:
@@ -28,6 +29,7 @@ def check(found: Reading, site: str) -> Iterator[Finding]:
     yield from _listening(found, site)
     yield from _groups(found, site)
     yield from _contracts(found, site)
+    yield from _answers(found, site)
     yield from _suspended(found, site)
     yield from _quiet(found, site)
     yield from _parked(found, site)
@@ -157,14 +159,36 @@ def _contracts(found: Reading, site: str) -> Iterator[Finding]:
                 "None of its snapshots is registered here any more.",
                 f"snaptide contract drop {site} {name}",
             )
-        if row.looked_at < found.now - UNSEEN:
+        yield from _unseen(found, site, subject, row.looked_at)
+
+
+def _answers(found: Reading, site: str) -> Iterator[Finding]:
+    """Findings about answers that are late, and promises that nobody looks at."""
+    for row in found.answers:
+        subject = f"answers to {row.group}"
+        if row.state == ContractState.LATE:
             yield warning(
                 site,
                 subject,
-                f"No worker has looked at it since {_at(row.looked_at)}.",
-                "Check that beat is running, and a worker of the master: snaptide "
-                f"worker --site {site}",
+                f"They have been late since {_at(row.since)}: {row.master} has not "
+                f"answered the oldest change for {duration(row.age)}; the limit is "
+                f"{duration(row.within)}.",
+                f"snaptide push {site} {row.master}",
             )
+        yield from _unseen(found, site, subject, row.looked_at)
+
+
+def _unseen(
+    found: Reading, site: str, subject: str, looked_at: datetime
+) -> Iterator[Finding]:
+    if looked_at < found.now - UNSEEN:
+        yield warning(
+            site,
+            subject,
+            f"No worker has looked at it since {_at(looked_at)}.",
+            "Check that beat is running, and a worker of the site: snaptide worker "
+            f"--site {site}",
+        )
 
 
 #: Workers look at contracts once a minute.

@@ -12,7 +12,14 @@ from groups.differences import differences
 from masters.contract_catalog import ContractState
 from sites import Site
 from sites.words import counted
-from snaptide.status import ContractStatus, ScheduleStatus, refuse_unready, status_of
+from snaptide.reading import AnswerStatus
+from snaptide.status import (
+    ContractStatus,
+    ScheduleStatus,
+    refuse_unready,
+    status_of,
+)
+from snaptide.units import duration
 
 #: So many parked transactions of a site are told one by one; then how many more.
 MOST = 20
@@ -25,10 +32,10 @@ class News:
     """Something that has gone wrong."""
 
     site: str
-    #: parked, schedule, destination, contract, check or differing
+    #: parked, schedule, destination, contract, answers, check or differing
     kind: str
-    #: the parked transaction, schedule, destination, contract, check, or group and
-    #: table
+    #: the parked transaction, schedule, destination, contract, refresh group, check, or
+    #: group and table
     subject: str
     what: str
     #: the command that shows or mends it
@@ -53,6 +60,7 @@ def seen(site: Site) -> dict[str, News]:
         *_schedules(site.name, status.schedules),
         *_destinations(site.name, status.backlog),
         *_contracts(site.name, status.contracts),
+        *_answers(site.name, status.answers),
         *(_checks(site) if status.unexplained else ()),
         *_differing(site),
     ]
@@ -144,6 +152,22 @@ def _contracts(
                 todo=f"snaptide contract show {site} {one.site} {one.group}",
             ),
         )
+
+
+def _answers(site: str, found: Sequence[AnswerStatus]) -> Iterator[tuple[str, News]]:
+    for one in found:
+        if one.state == ContractState.LATE:
+            yield (
+                f"answers {one.group} {one.since.isoformat()}",
+                News(
+                    site=site,
+                    kind="answers",
+                    subject=one.group,
+                    what=f"Answers of {one.master} to its changes are late; the limit "
+                    f"is {duration(one.within)}.",
+                    todo=f"snaptide push {site} {one.master}",
+                ),
+            )
 
 
 def _checks(site: Site) -> Iterator[tuple[str, News]]:

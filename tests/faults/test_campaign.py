@@ -36,6 +36,7 @@ ELSEWHERE = (
     "image_make.",
     "image_load.",
     "contract.",
+    "answers.",
     "numbers.",
     "snapshot_alter.before_numbers",
     "apply.",

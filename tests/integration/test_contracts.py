@@ -27,7 +27,7 @@ from snaptide.doctor.finding import Finding
 from snaptide.embedded import PostgresServer
 from snaptide.news import seen as news
 from snaptide.status import status_of
-from tests.fix_clock import Clock
+from tests.fix_clock import Clock, Machine
 from tests.fix_commands import Snaptide
 from tests.linked_table import ORDERS, application, run, scalar
 from tests.seeds import seed
@@ -36,28 +36,6 @@ NEAR, FAR = uuid.uuid4(), uuid.uuid4()
 MINUTE = 60.0
 KEPT, LATE, BROKEN, RELEASED = ContractState
 DAYS = [timedelta(0), timedelta(days=3), timedelta(days=-3)]
-
-
-class Machine:
-    """How long the machine of the worker has run, as the test wants."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def passes(self, seconds: float) -> None:
-        self.seconds += seconds
-
-    def reading(self) -> tuple[str, float]:
-        return "machine", self.seconds
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    made = Machine()
-    monkeypatch.setattr(even_time, "reading", made.reading)
-    ours = Configuration(directory=Directory({}))
-    monkeypatch.setattr(configured, "_current", ours)
-    return made
 
 
 @pytest.fixture

@@ -26,6 +26,9 @@ INSERT INTO snaptide.refresh_group (name, master, master_id, refreshed_at, last_
 VALUES ('airport', 'hq', gen_random_uuid(), now() - interval '3 h', 'SNP-300 No.',
   '{"locked": 3, "pending": 1}', 11, 12, 13, 14),
   ('codes', 'hq', gen_random_uuid(), NULL, NULL, '{}', 0, 0, 0, 0);
+INSERT INTO snaptide.promise (refresh_group, answered_within, state, age,
+  looked_at)
+VALUES ('airport', '5 min', 'late', 1234, now());
 INSERT INTO snaptide.refresh_step (refresh_group, step, at_most, refreshes, seconds)
 SELECT 'airport', step, at_most, 2 + length(step), 0.5
 FROM unnest('{ask, merge}'::text[]) step, unnest('{LIMITS}'::float8[]) at_most;
@@ -171,6 +174,8 @@ EXPECTED = {
     "snaptide_image_expires_seconds": (
         "SELECT name, extract(epoch FROM expires_at - now()) FROM snaptide.image"
     ),
+    "snaptide_answer_age_seconds": ("SELECT refresh_group, age FROM snaptide.promise"),
+    "snaptide_answer_late": "SELECT refresh_group, 1 FROM snaptide.promise",
     "snaptide_schedule_late_seconds": _OF_SCHEDULES.format(
         f"greatest({_SINCE.format('next_at')}, 0)"
     ),
@@ -195,6 +200,7 @@ EXPECTED = {
         " + (SELECT count(*) FROM snaptide.refresh_group WHERE last_error IS NOT NULL)"
         " + (SELECT count(DISTINCT 1) FROM snaptide.error_transaction)"
         " + (SELECT count(*) FROM snaptide.contract WHERE state <> 'kept')"
+        " + (SELECT count(*) FROM snaptide.promise WHERE state <> 'kept')"
         " ELSE 0 END FROM unnest('{fatal, error, warning, info}'::text[]) severity"
     ),
 }

@@ -1,0 +1,104 @@
+"""Promises of answers: how long what a site changes may wait for its master.
+
+The master cannot see what has not come, so the site keeps what its contracts say of
+that, and a worker of the site looks once a minute. A change counts from its commit, by
+a time that no clock makes jump (`masters.contracts.even_time`).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, Text, cast, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.catalog import deferred_transaction
+from deferred.queues import backlog
+from masters.contracts import even_time
+from sites import faults
+from sites.sessions import identity
+from sites.sessions.site import Site
+from snapshots.catalog import promise, refresh_group
+
+_at = promise.c
+
+
+def keep(connection: Connection, group: str, within: timedelta | None) -> None:
+    """Keep what a contract promises of answers; what was found stays.
+
+    Writes `promise`.
+
+    Parameters:
+        within: None if it promises none.
+    """
+    if within is None:
+        gone = sa.delete(promise).where(_at.refresh_group == group)
+        connection.execute(gone)
+        return
+    made = insert(promise).values(refresh_group=group, answered_within=within)
+    connection.execute(
+        made.on_conflict_do_update(
+            index_elements=[_at.refresh_group], set_={"answered_within": within}
+        )
+    )
+
+
+def look_at_answers(site: Site) -> None:
+    """Look how long what a site has changed waits for answers that are promised.
+
+    A change is answered when it was applied, settled by a rule, or parked. No master is
+    asked. Without a promise, nothing is written.
+
+    Raises:
+        SiteUnreachable, SiteNotInitialised, OlderSchema, NewerSchema: the site cannot
+            be asked.
+    """
+    with identity.initialised(site) as connection:
+        rows = connection.execute(
+            select(promise, refresh_group.c.master)
+            .join(refresh_group)
+            .order_by(_at.refresh_group)
+            .with_for_update(of=promise)
+        ).all()
+        if not rows:
+            return
+        now = even_time.note(connection)
+        for row in rows:
+            _look(connection, row, now)
+        faults.point("answers.before_commit")
+
+
+def _look(connection: Connection, row: Row[Any], now: float) -> None:
+    waits = backlog.oldest_left(connection, row.master)
+    since = None if waits is None else _since(connection, row, waits, now)
+    age = 0.0 if since is None else max(now - since, 0.0)
+    state = "late" if age > row.answered_within.total_seconds() else "kept"
+    values: dict[str, object] = {
+        "state": state,
+        "looked_at": func.now(),
+        "age": age,
+        "waits": waits,
+        "waits_since": since,
+    }
+    if state != row.state:
+        values["since"] = func.now()
+    its = _at.refresh_group == row.refresh_group
+    connection.execute(sa.update(promise).where(its).values(values))
+
+
+def _since(connection: Connection, row: Row[Any], waits: int, now: float) -> float:
+    """When a transaction was committed, by its number, in seconds of `even_time`.
+
+    What an earlier look has found stays: notes of positions are kept for a week. It is
+    from before a repair of the site, which forgets them, if it lies ahead.
+    """
+    known: float | None = row.waits_since
+    if row.waits == waits and known is not None and known <= now:
+        return known
+    its = deferred_transaction.c
+    xid = cast(its.xid, Text).label("xid")
+    wanted = select(xid, its.start_time).where(its.order_no == waits)
+    found = connection.execute(wanted).one()
+    return even_time.of_change(connection, found.xid, found.start_time, now)
