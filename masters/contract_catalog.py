@@ -21,7 +21,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from sites.catalog import metadata
 from sites.transfer.types import PgSnapshot
@@ -62,10 +62,9 @@ contract = Table(
     Column("age", Double),
     # The logs that are kept for this site, if none is kept longer for another one.
     Column("log_bytes", BigInteger),
-    # The registered positions that were looked at, and when that change was made, in
-    # seconds of `position_time.passed`.
-    Column("shown", ARRAY(Text), nullable=False, server_default=text("'{}'")),
-    Column("waits_since", Double),
+    # By snapshot, the registered position that was looked at, and when the oldest
+    # change was made that it does not show, in seconds of `position_time.passed`.
+    Column("seen", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     UniqueConstraint("site_id", "refresh_group"),
     CheckConstraint("state IN ('kept', 'late', 'broken', 'released')", name="state"),
     CheckConstraint("on_breach IN ('tell', 'release')", name="on_breach"),

@@ -6,6 +6,7 @@ under way: each waits for the one before it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -43,7 +44,7 @@ def look_at_contracts(master: Site) -> bool:
     Without a contract, nothing is written.
 
     Returns:
-        Whether a site was released, so that a purge can empty more of the logs.
+        Whether snapshots were released, so that a purge can empty more of the logs.
 
     Raises:
         SiteUnreachable, SiteNotInitialised, OlderSchema, NewerSchema: the master cannot
@@ -56,23 +57,57 @@ def look_at_contracts(master: Site) -> bool:
         if not rows:
             return False
         now = even_time.note(connection)
-        changed = [_look(connection, row, now) for row in rows]
+        released = [_look(connection, row, now) for row in rows]
         faults.point("contract.before_commit")
     faults.point("contract.after_commit")
-    return ContractState.RELEASED in changed
+    return any(released)
 
 
-def _look(connection: Connection, row: Row[Any], now: float) -> ContractState | None:
-    """Look at one contract; returns the state that it comes into, if that is new."""
-    found = _judged(row, measure(connection, row, now), now)
-    if _breaks(found) and row.on_breach == OnBreach.RELEASE:
-        registration.release(connection, row.site_id, row.snapshots)
+def _look(connection: Connection, row: Row[Any], now: float) -> bool:
+    """Look at one contract; returns whether snapshots of it were released."""
+    seen = measure(connection, row, now)
+    found = _judged(row, seen, now)
+    # Some of its snapshots are; the others are kept, and looked at as before.
+    partly = (
+        row.state == ContractState.RELEASED and seen is not None and bool(seen.released)
+    )
+    releases = _breaks(found) and row.on_breach == OnBreach.RELEASE
+    if releases and seen is not None:
+        found = replace(found, reason=_release(connection, row, seen, found, now))
+    if releases or partly:
         found = replace(found, state=ContractState.RELEASED, age=None)
-    _note(connection, row, found)
-    if found.state == row.state:
-        return None
-    _note_change(connection, row.id, found)
-    return found.state
+    is_new = found.state != row.state or (releases and partly)
+    _note(connection, row, found, is_new=is_new)
+    if is_new:
+        _note_change(connection, row.id, found)
+    return releases
+
+
+def _release(
+    connection: Connection, row: Row[Any], seen: Measured, found: _Found, now: float
+) -> str:
+    """Release the snapshots that break a contract; returns why."""
+    chosen = _to_release(row, seen, now)
+    registration.release(connection, row.site_id, chosen)
+    if {*chosen} == {*row.snapshots}:
+        return str(found.reason)
+    return f"{found.reason} Released: {', '.join(chosen)}."
+
+
+def _to_release(row: Row[Any], seen: Measured, now: float) -> Sequence[str]:
+    """The snapshots because of which a contract is broken.
+
+    The others cost the master nothing beyond the contract, and a return that finds
+    their logs is fast.
+    """
+    over = {
+        name
+        for name, since in seen.waits.items()
+        if _is_over(now - since, row.may_be_away)
+    }
+    if row.log_share is not None and seen.log_bytes > row.log_share:
+        over |= seen.kept_for
+    return sorted(over)
 
 
 def _breaks(found: _Found) -> bool:
@@ -88,7 +123,7 @@ def _judged(row: Row[Any], measured: Measured | None, now: float) -> _Found:
             reason="Nothing is kept for its snapshots: they were not refreshed yet, or "
             "are not registered any more.",
         )
-    age = 0.0 if measured.waits_since is None else max(now - measured.waits_since, 0.0)
+    age = max(now - min(measured.waits.values(), default=now), 0.0)
     state, reason = ContractState.KEPT, None
     if _is_over(age, row.may_be_away):
         state, reason = ContractState.BROKEN, _too_old(age, row.may_be_away)
@@ -114,22 +149,26 @@ def _too_old(age: float, limit: timedelta) -> str:
     )
 
 
-def _note(connection: Connection, row: Row[Any], found: _Found) -> None:
+def _note(
+    connection: Connection, row: Row[Any], found: _Found, *, is_new: bool
+) -> None:
     seen, is_released = found.measured, found.state is ContractState.RELEASED
     values: dict[str, Any] = {
         "state": found.state,
         # The reason with which it came into the state.
-        "reason": row.reason if found.state == row.state else found.reason,
+        "reason": found.reason if is_new else row.reason,
         "looked_at": func.now(),
         "age": found.age,
         "log_bytes": None
         if seen is None or is_released or row.log_share is None
         else seen.log_bytes,
     }
-    # Of a site that was released, what was found last: its refresh may break off.
-    if seen is not None or not is_released:
-        values["shown"] = [] if seen is None else [*seen.shown]
-        values["waits_since"] = None if seen is None else seen.waits_since
+    # Of what was released, what was found before stays: its refresh may break off.
+    if seen is not None:
+        before = {name: row.seen[name] for name in seen.released & row.seen.keys()}
+        values["seen"] = {**before, **seen.seen}
+    elif not is_released:
+        values["seen"] = {}
     if found.state != row.state:
         values["since"] = func.now()
     elif found.state is ContractState.KEPT:

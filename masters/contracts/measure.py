@@ -6,7 +6,7 @@ and what its clock says does not count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -30,13 +30,17 @@ _at = registered_snapshot.c
 class Measured:
     """What the snapshots of a contract show, and what it costs the master."""
 
-    #: their registered positions, each with the snapshot
-    shown: tuple[str, ...]
-    #: when the oldest change was made that they do not show, in seconds of
-    #: `even_time`; None if they show all
-    waits_since: float | None
+    #: by snapshot that does not show all, when its oldest change was made that it does
+    #: not show, in seconds of `even_time`
+    waits: Mapping[str, float]
     #: of the logs that are kept for them, if none is kept longer for another site
     log_bytes: int
+    #: the snapshots that these logs are kept for
+    kept_for: frozenset[str]
+    #: by snapshot, its registered position, and since when it waits
+    seen: Mapping[str, tuple[str, float | None]]
+    #: those of the contract that were released, and not refreshed since
+    released: frozenset[str]
 
 
 def measure(connection: Connection, contract: Row[Any], now: float) -> Measured | None:
@@ -49,54 +53,61 @@ def measure(connection: Connection, contract: Row[Any], now: float) -> Measured 
     Returns:
         None if nothing is kept for them.
     """
-    mine = connection.execute(
+    known = connection.execute(
         select(
             _at.snapshot,
             _at.table_schema,
             _at.table_name,
             _at.parents,
             cast(_at.position, Text).label("position"),
+            _at.refreshed_at,
         )
-        .where(
-            _at.site_id == contract.site_id,
-            _at.snapshot.in_(contract.snapshots),
-            _at.position.is_not(None),
-        )
+        .where(_at.site_id == contract.site_id, _at.snapshot.in_(contract.snapshots))
         .order_by(_at.snapshot)
     ).all()
+    mine = [one for one in known if one.position is not None]
     if not mine:
         return None
-    shown = tuple(f"{one.snapshot} {one.position}" for one in mine)
-    waits = _waits_since(connection, mine, now)
-    before = contract.waits_since
-    if before is not None and shown == tuple(contract.shown):
-        # A transaction with a smaller id may have ended later than those seen before;
-        # and of a site that was released, a purge has removed the changes.
-        waits = before if waits is None else min(waits, before)
+    waits = _waits(connection, mine, now)
+    for one in mine:
+        position_then, since = contract.seen.get(one.snapshot, (None, None))
+        if since is not None and position_then == one.position:
+            # A transaction with a smaller id may have ended later than those seen
+            # before; and of a snapshot that was released, a purge has removed the
+            # changes.
+            waits[one.snapshot] = min(waits.get(one.snapshot, since), since)
+    limited = contract.log_share is not None
+    log_bytes, kept_for = _logs(connection, mine) if limited else (0, frozenset())
     return Measured(
-        shown=shown,
-        waits_since=waits,
-        log_bytes=0 if contract.log_share is None else _log_bytes(connection, mine),
+        waits=waits,
+        log_bytes=log_bytes,
+        kept_for=kept_for,
+        seen={one.snapshot: (one.position, waits.get(one.snapshot)) for one in mine},
+        released=frozenset(
+            one.snapshot
+            for one in known
+            if one.position is None and one.refreshed_at is not None
+        ),
     )
 
 
-def _waits_since(
+def _waits(
     connection: Connection, mine: Sequence[Row[Any]], now: float
-) -> float | None:
-    times = [
-        even_time.of_change(connection, xid, made_at, now)
-        for seen, tables in _by_position(mine).items()
-        for xid, made_at in _oldest(connection, tables, seen)
-    ]
-    return min(times, default=None)
-
-
-def _by_position(mine: Sequence[Row[Any]]) -> dict[str, list[QualifiedName]]:
-    """The tables whose logs are read from a position on."""
-    found: dict[str, list[QualifiedName]] = {}
-    for one in mine:
-        found.setdefault(one.position, []).extend(_tables(one))
-    return found
+) -> dict[str, float]:
+    """Since when each snapshot that does not show all has not shown it."""
+    asked = {(one.position, table) for one in mine for table in _tables(one)}
+    times = {
+        (seen, table): [
+            even_time.of_change(connection, xid, made_at, now)
+            for xid, made_at in _oldest(connection, [table], seen)
+        ]
+        for seen, table in asked
+    }
+    found = {
+        one.snapshot: [t for its in _tables(one) for t in times[one.position, its]]
+        for one in mine
+    }
+    return {name: min(its) for name, its in found.items() if its}
 
 
 def _tables(one: Row[Any]) -> list[QualifiedName]:
@@ -131,19 +142,27 @@ def _oldest(
     return found
 
 
-def _log_bytes(connection: Connection, mine: Sequence[Row[Any]]) -> int:
+def _logs(
+    connection: Connection, mine: Sequence[Row[Any]]
+) -> tuple[int, frozenset[str]]:
     """The size of the logs that would be purged further without these snapshots.
 
     A part that a purge can empty although they are there does not count.
+
+    Returns:
+        It, and the snapshots that they are kept for.
     """
     needed: dict[str, int] = {}
+    kept_for: set[str] = set()
     for one in mine:
         lowest = int(one.position.split(":")[0])
         for table in _tables(one):
             if lowest <= int(purge.horizon(connection, table)):
+                kept_for.add(one.snapshot)
                 for log in catalog.find_logs(connection, [table]):
                     needed[log] = min(lowest, needed.get(log, lowest))
-    return sum(
+    size = sum(
         ring.needed_bytes(connection, log, str(lowest))
         for log, lowest in needed.items()
     )
+    return size, frozenset(kept_for)

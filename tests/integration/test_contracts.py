@@ -235,6 +235,55 @@ def test_released_site_holds_no_purge_back(hq: Site, machine: Machine) -> None:
     assert changes[1].reason == found.reason
 
 
+def test_only_what_breaks_the_contract_is_released(hq: Site, machine: Machine) -> None:
+    """The log of a table that hardly changes costs nothing, and is kept."""
+    run(hq, "CREATE TABLE codes (id int PRIMARY KEY)")
+    masters.create_snapshot_log(hq, "codes")
+    codes = QualifiedName("public", "codes")
+    given = {"may_be_away": timedelta(days=30), "on_breach": OnBreach.RELEASE}
+    with hq.transaction() as connection:
+        registration.register(
+            connection,
+            site_id=FAR,
+            site_name="far",
+            snapshot="codes",
+            table=codes,
+            parents=(),
+            updatable=False,
+        )
+        here = position.current(connection)
+        registration.advance(connection, FAR, ["codes"], here)
+        terms = Terms(**given)  # type: ignore[arg-type]
+        contract.put(connection, FAR, "far", "g", ["codes", "orders"], terms)
+
+    def kept_for() -> list[str]:
+        kept = "SELECT snapshot FROM snaptide.registered_snapshot WHERE {} ORDER BY 1"
+        mine = kept.format("site_name = 'far' AND position IS NOT NULL")
+        return [name for (name,) in run(hq, mine)]
+
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    machine.passes(MINUTE)
+    tasks.keep_contracts(hq)
+    refreshed(hq, NEAR)
+    machine.passes(30 * 1440 * MINUTE)
+    run(hq, "INSERT INTO codes VALUES (1)")
+    tasks.keep_contracts(hq)
+    assert (kept_for(), logged(hq)) == (["codes"], 0)
+    found = seen(hq)
+    assert (found.state, found.age) == (RELEASED, None)
+    assert str(found.reason).endswith("Released: orders.")
+    machine.passes(29 * 1440 * MINUTE)
+    tasks.keep_contracts(hq)
+    assert kept_for() == ["codes"]
+    machine.passes(2 * 1440 * MINUTE)
+    tasks.keep_contracts(hq)
+    assert kept_for() == []
+    assert not scalar(hq, 'SELECT count(*) FROM snaptide."mlog$_codes"')
+    assert str(seen(hq).reason).endswith("Released: codes.")
+    changes = masters.contract_changes(hq, "far", "g")
+    assert [one.state for one in changes] == [RELEASED, RELEASED]
+
+
 def test_share_of_the_logs_counts_for_the_site_that_they_are_kept_for(
     hq: Site, machine: Machine
 ) -> None:
@@ -424,6 +473,21 @@ def test_random_work_of_sites_while_workers_are_killed(
             assert (one.state is LATE) == (one.age > limit), begun
             told[one.state] += 1
     assert told.keys() == {KEPT, LATE}, begun
+
+
+def test_upgrade_keeps_since_when_a_site_waits(hq: Site, machine: Machine) -> None:
+    promise(hq, visible_within=timedelta(minutes=15))
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    machine.passes(MINUTE)
+    seen(hq)
+    before = scalar(hq, "SELECT seen FROM snaptide.contract")
+    [(_, since)] = before.values()
+    migrate.downgrade(hq, "0079")
+    assert scalar(hq, "SELECT waits_since FROM snaptide.contract") == since
+    migrate.upgrade(hq)
+    assert scalar(hq, "SELECT seen FROM snaptide.contract") == before
+    machine.passes(20 * MINUTE)
+    assert seen(hq).state is LATE
 
 
 @pytest.fixture
