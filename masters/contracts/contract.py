@@ -108,7 +108,7 @@ def put(
     Raises:
         ContractWithoutTerms, TermsContradict: no such contract can be kept.
     """
-    _refuse(terms)
+    refuse_unfit(terms)
     values = {"site_name": site_name, "snapshots": [*snapshots], **asdict(terms)}
     statement = insert(contract).values(site_id=site_id, refresh_group=group, **values)
     connection.execute(
@@ -121,7 +121,12 @@ def put(
     return made
 
 
-def _refuse(terms: Terms) -> None:
+def refuse_unfit(terms: Terms) -> None:
+    """Refuse terms that no contract can have.
+
+    Raises:
+        ContractWithoutTerms, TermsContradict.
+    """
     limits = *_ages(terms), terms.log_share
     if all(limit is None for limit in limits):
         raise ContractWithoutTerms

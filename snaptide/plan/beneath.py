@@ -13,8 +13,10 @@ from masters.rules import rulebook
 from sites import QualifiedName, Site, names
 from sites.errors import SnaptideError
 from sites.tables import type_statements
+from snaptide.plan.document import LogSection
+from snaptide.plan.found import Found
 from snaptide.plan.reader import SiteFile
-from snaptide.plan.steps import CreateLog, CreateType, SetRules
+from snaptide.plan.steps import AlterLog, CreateLog, CreateType, SetRules
 from snaptide.plan.wanted import Wanted, home_of
 
 
@@ -50,37 +52,72 @@ def types(
 def logs(
     file: SiteFile,
     site: Site,
+    found: Found,
     wanted: Sequence[Wanted],
     new: Collection[str],
     refused: list[str],
-) -> Iterator[CreateLog]:
+) -> Iterator[CreateLog | AlterLog]:
     """Create the logs that snapshots, their conditions and the file need.
 
     Parameters:
-        new: masters that have no schema snaptide yet.
+        new: sites that have no schema snaptide yet.
     """
-    needed: dict[tuple[str, QualifiedName], bool | None] = {}
+    needed: dict[tuple[str, QualifiedName], LogSection | None] = {}
     for one in wanted:
         for table in (one.master, *one.asks):
             needed.setdefault((one.home, table))
+    for table in file.document.published:
+        needed.setdefault((site.name, table))
     for name, section in file.document.logs.items():
         home = home_of(file.document, names.parse(name))
         if home is None:
             raise file.source.error(
                 ("logs", name), "no snapshot of the file says which master has it"
             )
-        needed[home, names.parse(name)] = section.with_rowid
+        needed[home, names.parse(name)] = section
     there = {home: _logs_at(site, home, new) for home, _ in needed}
-    for (home, table), with_rowid in needed.items():
+    published = {one.table for each in found.publications for one in each.tables}
+    for (home, table), said in needed.items():
         log = there[home].get(str(table))
         if log is None:
-            yield CreateLog(site=home, table=table, with_rowid=bool(with_rowid))
-        elif with_rowid is not None and log.with_rowid != with_rowid:
-            how = "a generated column" if log.with_rowid else "the primary key"
-            refused.append(
-                f"the log of {table} at {home} identifies rows by {how} "
-                f"(snaptide log drop {home} {table})"
+            yield CreateLog(
+                site=home,
+                table=table,
+                with_rowid=said is not None and said.with_rowid,
+                partition_columns=(said and said.partition_columns) or (),
             )
+        elif said is not None:
+            is_published = home == site.name and log.table in published
+            yield from _altered(home, log, said, is_published, refused)
+
+
+def _altered(
+    home: str,
+    log: SnapshotLog,
+    said: LogSection,
+    is_published: bool,
+    refused: list[str],
+) -> Iterator[AlterLog]:
+    """Have a log record other columns, if nothing is in the way."""
+    if log.with_rowid != said.with_rowid:
+        how = "a generated column" if log.with_rowid else "the primary key"
+        refused.append(
+            f"the log of {log.table} at {home} identifies rows by {how} "
+            f"(snaptide log drop {home} {log.table})"
+        )
+    columns = said.partition_columns
+    if columns is None or {*columns} == {*log.partition_columns}:
+        return
+    if is_published:
+        refused.append(
+            f"the log of {log.table} records the columns "
+            f"{', '.join(log.partition_columns) or 'of its key alone'}, and the "
+            "policies of its publication name them: take the table out of it first "
+            "(snaptide publication alter)"
+        )
+    else:
+        table = names.parse(log.table)
+        yield AlterLog(site=home, table=table, partition_columns=columns)
 
 
 def _logs_at(site: Site, home: str, new: Collection[str]) -> dict[str, SnapshotLog]:

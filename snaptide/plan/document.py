@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from sites import names
+from masters import OnBreach
+from sites import QualifiedName, names
 from sites.errors import BadName
 from snapshots import Leaving
 from snaptide.sections import SiteName
@@ -65,6 +66,8 @@ class LogSection(BaseModel):
 
     #: Rows are identified by a generated column instead of the primary key.
     with_rowid: bool = False
+    #: The columns whose values it records; by default those that it has.
+    partition_columns: tuple[str, ...] | None = None
 
 
 class SnapshotSection(BaseModel):
@@ -114,16 +117,69 @@ class DestinationSection(BaseModel):
     size: str | None = None
 
 
+class PublishedSection(BaseModel):
+    """`[publications.NAME.tables.TABLE]`: what sites may read of a table."""
+
+    model_config = _strict
+
+    #: Which rows, as `store_id = :store`; all by default.
+    where: str | None = None
+    #: Which columns; all by default.
+    columns: tuple[str, ...] | None = None
+
+
+class GrantSection(BaseModel):
+    """`[publications.NAME.grants.SITE]`: a site that may read the publication."""
+
+    model_config = ConfigDict(**_strict, coerce_numbers_to_str=True)
+
+    #: The role as which the site connects; by default of the site's name.
+    login: str | None = None
+    #: A value for each parameter of the publication.
+    params: Mapping[str, str] = Field(default_factory=dict)
+
+
+class PublicationSection(BaseModel):
+    """`[publications.NAME]`: tables of the site that others may read parts of."""
+
+    model_config = _strict
+
+    tables: dict[Name, PublishedSection] = Field(min_length=1)
+    grants: dict[SiteName, GrantSection] = Field(default_factory=dict)
+
+
+class ContractSection(BaseModel):
+    """`[contracts.GROUP]`: how old what a refresh group shows may be."""
+
+    model_config = _strict
+
+    visible_within: str | None = None
+    may_be_away: str | None = None
+    log_share: str | None = None
+    on_breach: OnBreach = OnBreach.TELL
+
+
 class Document(BaseModel):
     """All that a file says of a site."""
 
     model_config = _strict
 
     site: SiteSection
-    groups: dict[str, GroupSection]
+    groups: dict[str, GroupSection] = Field(default_factory=dict)
     logs: dict[Name, LogSection] = Field(default_factory=dict)
     snapshots: dict[Name, SnapshotSection] = Field(default_factory=dict)
     #: The rules of the masters' tables, as `snaptide rules export` prints them.
     tables: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     schedules: tuple[ScheduleSection, ...] = ()
     destinations: dict[SiteName, DestinationSection] = Field(default_factory=dict)
+    contracts: dict[str, ContractSection] = Field(default_factory=dict)
+    publications: dict[str, PublicationSection] = Field(default_factory=dict)
+
+    @property
+    def published(self) -> list[QualifiedName]:
+        """The site's own tables that it publishes."""
+        return [
+            names.parse(table)
+            for one in self.publications.values()
+            for table in one.tables
+        ]

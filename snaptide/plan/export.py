@@ -22,6 +22,7 @@ from snapshots.definitions.numbered import NONE, numbered
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.snapshot import Snapshot
 from snaptide import limits
+from snaptide.plan import contracts, published
 from snaptide.plan.errors import NoSuchParameter
 from snaptide.plan.found import Found, found_at
 from snaptide.plan.parameters import escaped
@@ -81,7 +82,7 @@ def export(site: Site, parameters: Iterable[str] = ()) -> Exported:
         kept = snapshot.all_of(connection)
         notes = [*_unsaid(connection, kept)]
     found = found_at(site)
-    tables = _tables(found, kept)
+    tables = _tables(site, found, kept)
     values = {name: _value(site, kept, name) for name in parameters}
     sections = _snapshots(site, found, kept, values)
     short = _named(site.name, {name: value for name, (_, value) in values.items()})
@@ -93,9 +94,11 @@ def export(site: Site, parameters: Iterable[str] = ()) -> Exported:
         "tables": _by_table("the rules", _rules(site, tables), tables, notes),
         "destinations": _budgets(found),
         "schedules": escaped(_schedules(found)),
+        "contracts": contracts.exported(site, found),
+        "publications": published.exported(found),
     }
     return Exported(
-        document={k: v for k, v in document.items() if v or k == "groups"},
+        document={name: section for name, section in document.items() if section},
         parameters={name: value for name, (_, value) in values.items()},
         notes=tuple(notes),
     )
@@ -179,11 +182,17 @@ def _groups(found: Found) -> dict[str, dict[str, str]]:
 
 
 def _logs(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:
-    """The logs that are not plain ones."""
+    """The logs that are not plain ones.
+
+    Which columns the log of a master records, is decided there, for all its sites.
+    """
     for home, theirs in tables.items():
         for log in masters.list_snapshot_logs(site.peer(home)):
-            if log.with_rowid and log.table in theirs:
-                yield home, log.table, {"with_rowid": True}
+            said: dict[str, Any] = {"with_rowid": True} if log.with_rowid else {}
+            if log.partition_columns and home == site.name:
+                said["partition_columns"] = escaped([*log.partition_columns])
+            if said and log.table in theirs:
+                yield home, log.table, said
 
 
 def _rules(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:
@@ -215,9 +224,10 @@ def _by_table(
     return found
 
 
-def _tables(found: Found, kept: Sequence[Snapshot]) -> dict[str, set[str]]:
-    """By master, the tables that the site has snapshots of."""
-    made: dict[str, set[str]] = {}
+def _tables(site: Site, found: Found, kept: Sequence[Snapshot]) -> dict[str, set[str]]:
+    """By master, the tables that the site has snapshots of; its own are published."""
+    own = {one.table for each in found.publications for one in each.tables}
+    made: dict[str, set[str]] = {site.name: own} if own else {}
     for one in kept:
         home = found.groups[one.refresh_group].master
         made.setdefault(home, set()).add(str(one.master))

@@ -9,10 +9,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, select, text
 
 import deferred
+import masters
 import snapshots
 from deferred import schedules
 from deferred.queues.backlog import Backlog
 from deferred.schedules import Schedule
+from masters import Publication
 from masters.numbers import columns
 from sites import QualifiedName, Site, names
 from sites.sessions import revisions
@@ -76,6 +78,7 @@ class Found:
     snapshots: Mapping[QualifiedName, FoundSnapshot] = field(default_factory=dict)
     schedules: tuple[Schedule, ...] = ()
     destinations: Mapping[str, Backlog] = field(default_factory=dict)
+    publications: tuple[Publication, ...] = ()
 
 
 def found_at(site: Site) -> Found:
@@ -110,6 +113,7 @@ def found_at(site: Site) -> Found:
         snapshots=members,
         schedules=tuple(schedules.list_schedules(site)),
         destinations={o.destination: o for o in deferred.list_destinations(site)},
+        publications=tuple(masters.list_publications(site)),
     )
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from sites import Directory, QualifiedName, Site
 from snapshots.definitions.numbered import NONE
 from snaptide.plan import around, beneath
+from snaptide.plan.contracts import contracts
 from snaptide.plan.found import Found, FoundSnapshot, found_at, revision_of
+from snaptide.plan.published import publications
 from snaptide.plan.reader import SiteFile
 from snaptide.plan.step import Step
 from snaptide.plan.steps import (
@@ -83,12 +85,15 @@ def plan(directory: Directory, file: SiteFile) -> Plan:
     if found.revision is None:
         draft.steps.append(InitSite(site=site.name))
     draft.steps += [InitSite(site=home) for home in sorted(new)]
+    new |= {site.name} if found.revision is None else set()
     created = [one for one in wanted if one.name not in found.snapshots]
     draft.steps += beneath.types(site, created, draft.refused)
-    draft.steps += beneath.logs(file, site, wanted, new, draft.refused)
+    draft.steps += beneath.logs(file, site, found, wanted, new, draft.refused)
     draft.steps += beneath.rules(file, site, new)
     _snapshots(file, site, found, wanted, draft)
     _groups(file, site, found, wanted, draft)
+    draft.steps += contracts(file, site, found, wanted, draft.extra)
+    draft.steps += publications(file, site, found, draft.extra, draft.refused)
     draft.steps += around.grants(file, site, found, wanted, draft.extra)
     draft.steps += around.budgets(file, site, found, wanted, draft.extra)
     draft.steps += around.schedules(file, site, found, wanted, draft.extra)

@@ -17,6 +17,7 @@ from sites import names
 from sites.mistakes import mistakes
 from snaptide.errors import BadArgument
 from snaptide.limits import age_of, bytes_of
+from snaptide.plan.checks import check_contracts, check_publications
 from snaptide.plan.document import Document
 from snaptide.plan.errors import BadSiteFile
 from snaptide.plan.parameters import Parameters, named_in, setting
@@ -79,7 +80,8 @@ def parsed(
     except ValidationError as error:
         raise _refusal(source, error) from None
     _check(document, source)
-    if len({one.master for one in document.groups.values()}) > 1:
+    homes = {one.master for one in document.groups.values()}
+    if len(homes) + bool(document.publications) > 1:
         needed = {*parameters}
     return SiteFile(
         document=document,
@@ -107,6 +109,8 @@ def _located(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
 def _check(document: Document, source: Source) -> None:
     """Refuse what the parts of a document say against each other."""
     _check_snapshots(document, source)
+    check_publications(document, source)
+    check_contracts(document, source)
     timed: set[tuple[str, str]] = set()
     for number, one in enumerate(document.schedules):
         if (one.kind, one.subject) in timed:

@@ -26,7 +26,8 @@ def rules_for(
         BadSiteFile, UnsetParameter, UnusedParameter: see `read`.
     """
     sections = values.get("groups", {}).values()
-    if len({one.get("master") for one in sections if isinstance(one, dict)}) < 2:
+    homes = {one.get("master") for one in sections if isinstance(one, dict)}
+    if len(homes) + bool(values.get("publications")) < 2:
         rules = {"tables": values.get("tables", {})}
         found: dict[str, Any] = Parameters(parameters, source).put_in(rules)["tables"]
         return found

@@ -69,17 +69,43 @@ class CreateLog(Step):
 
     table: QualifiedName
     with_rowid: bool = False
+    partition_columns: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
-        rowid = ["--with-rowid"] if self.with_rowid else []
-        return command_line("log", "create", self.site, str(self.table), *rowid)
+        words = ["log", "create", self.site, str(self.table)]
+        words += ["--with-rowid"] if self.with_rowid else []
+        words += partitioned(self.partition_columns) if self.partition_columns else []
+        return command_line(*words)
 
     def run(self, directory: Directory) -> None:
         with suppress(SnapshotLogExists):
             masters.create_snapshot_log(
-                directory[self.site], str(self.table), with_rowid=self.with_rowid
+                directory[self.site],
+                str(self.table),
+                with_rowid=self.with_rowid,
+                partition_columns=self.partition_columns,
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterLog(Step):
+    """Have a snapshot log record the values of other columns."""
+
+    table: QualifiedName
+    partition_columns: tuple[str, ...]
+
+    @property
+    def command(self) -> str:
+        words = ("log", "alter", self.site, str(self.table))
+        return command_line(*words, *partitioned(self.partition_columns))
+
+    def run(self, directory: Directory) -> None:
+        masters.alter_snapshot_log(
+            directory[self.site],
+            str(self.table),
+            partition_columns=self.partition_columns,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +339,11 @@ class DropSnapshot(Step):
     def run(self, directory: Directory) -> None:
         with suppress(snapshots.UnknownSnapshot):
             snapshots.drop(directory[self.site], str(self.name), force=self.force)
+
+
+def partitioned(columns: tuple[str, ...]) -> list[str]:
+    """The words of a command that name partition columns."""
+    return ["--partition-columns", ",".join(map(column_named, columns))]
 
 
 def _rows(where: str | None, follow: tuple[str, ...]) -> list[str]:

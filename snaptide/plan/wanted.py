@@ -249,11 +249,14 @@ def children_first(
 
 
 def home_of(document: Document, table: QualifiedName) -> str | None:
-    """The master of a table: that of the snapshots of it, or the only one."""
+    """The site that has a table: the file's, its snapshots' master, or the only one."""
     groups = document.groups
+    if table in document.published:
+        return document.site.name
     homes = {
         groups[one.group or next(iter(groups))].master
         for name, one in document.snapshots.items()
         if names.parse(one.table or name) == table
     } or {one.master for one in groups.values()}
+    homes = homes or {document.site.name}
     return next(iter(homes)) if len(homes) == 1 else None

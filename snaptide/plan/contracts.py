@@ -1,0 +1,142 @@
+"""Contracts of a site's refresh groups: compared with what a file says, and set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import text
+
+import masters
+import snapshots
+from masters import Contract, OnBreach, UnknownContract
+from masters.contracts.contract import Terms
+from sites import Directory, Site
+from snaptide import limits
+from snaptide.plan.checks import terms_of
+from snaptide.plan.document import ContractSection
+from snaptide.plan.found import Found
+from snaptide.plan.reader import SiteFile
+from snaptide.plan.step import Step, command_line
+from snaptide.plan.wanted import Wanted
+
+#: The login of a site to which rows are granted may not.
+_MAY_READ = text("SELECT has_table_privilege('snaptide.contract', 'SELECT')")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetContract(Step):
+    """Set how old what a refresh group shows may be."""
+
+    group: str
+    #: as the file has it
+    section: ContractSection
+
+    @property
+    def command(self) -> str:
+        words = ["contract", "set", self.site, self.group]
+        for name, value in _written(self.section).items():
+            words += [f"--{name.replace('_', '-')}", value]
+        return command_line(*words)
+
+    def run(self, directory: Directory) -> None:
+        terms = terms_of(self.section)
+        snapshots.set_contract(
+            directory[self.site],
+            self.group,
+            visible_within=terms.visible_within,
+            may_be_away=terms.may_be_away,
+            log_share=terms.log_share,
+            on_breach=terms.on_breach,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropContract(Step):
+    """End a contract."""
+
+    #: with the group
+    of: str
+    group: str
+
+    @property
+    def command(self) -> str:
+        return command_line("contract", "drop", self.site, self.of, self.group)
+
+    def run(self, directory: Directory) -> None:
+        with suppress(UnknownContract):
+            masters.drop_contract(directory[self.site], self.of, self.group)
+
+
+def contracts(
+    file: SiteFile,
+    site: Site,
+    found: Found,
+    wanted: Sequence[Wanted],
+    extra: list[Step],
+) -> Iterator[Step]:
+    """Set contracts; those of the site that the file does not name are extra."""
+    sections = file.document.contracts
+    homes = {name: one.master for name, one in found.groups.items()}
+    there = kept_for(site, found)
+    for group, section in sections.items():
+        has = there.get((homes.get(group, ""), group))
+        members = {one.key for one in wanted if one.group == group} | {
+            one.key for one in found.snapshots.values() if one.described.group == group
+        }
+        if has is None or _facts(has) != (terms_of(section), members):
+            yield SetContract(site=site.name, group=group, section=section)
+    for home, group in there:
+        if group not in sections or homes.get(group) != home:
+            extra.append(DropContract(site=home, of=site.name, group=group))
+
+
+def kept_for(site: Site, found: Found) -> dict[tuple[str, str], Contract]:
+    """By master and group, the contracts that masters keep of a site."""
+    made = {}
+    for home in sorted({one.master for one in found.groups.values()}):
+        master = site.peer(home)
+        with master.session() as connection:
+            may_read = connection.scalar(_MAY_READ)
+        for one in masters.list_contracts(master) if may_read else ():
+            if one.site == site.name:
+                made[home, one.group] = one
+    return made
+
+
+def exported(site: Site, found: Found) -> dict[str, Any]:
+    """The contracts of a site, as a file describes them."""
+    return {
+        group: _written(_section(one))
+        for (home, group), one in kept_for(site, found).items()
+        if found.groups[group].master == home
+    }
+
+
+def _section(one: Contract) -> ContractSection:
+    within, away, share = one.visible_within, one.may_be_away, one.log_share
+    return ContractSection(
+        visible_within=None if within is None else limits.as_age(within),
+        may_be_away=None if away is None else limits.as_age(away),
+        log_share=None if share is None else limits.as_size(share),
+        on_breach=one.on_breach,
+    )
+
+
+def _facts(one: Contract) -> tuple[Terms, set[str]]:
+    terms = Terms(
+        visible_within=one.visible_within,
+        may_be_away=one.may_be_away,
+        log_share=one.log_share,
+        on_breach=one.on_breach,
+    )
+    return terms, {*one.snapshots}
+
+
+def _written(section: ContractSection) -> dict[str, str]:
+    values = section.model_dump(mode="json", exclude_none=True)
+    if section.on_breach is OnBreach.TELL:
+        del values["on_breach"]
+    return values

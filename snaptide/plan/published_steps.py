@@ -1,0 +1,153 @@
+"""The steps for what a site publishes as a master, and to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import masters
+from masters import PublishedTable
+from sites import Directory
+from snaptide.plan.step import Step, column_named, command_line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Publish(Step):
+    """Have a publication consist of some tables, rows and columns."""
+
+    name: str
+    tables: tuple[PublishedTable, ...]
+
+    def _words(self, verb: str) -> str:
+        words = ["publication", verb, self.site, self.name]
+        words += [one.table for one in self.tables]
+        for one in self.tables:
+            if one.where is not None:
+                words += ["--where", f"{one.table}={one.where}"]
+            if one.columns is not None:
+                columns = ",".join(map(column_named, one.columns))
+                words += ["--columns", f"{one.table}={columns}"]
+        return command_line(*words)
+
+    @property
+    def _rows(self) -> dict[str, str]:
+        return {one.table: one.where for one in self.tables if one.where is not None}
+
+    @property
+    def _columns(self) -> dict[str, tuple[str, ...]]:
+        return {
+            one.table: one.columns for one in self.tables if one.columns is not None
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePublication(_Publish):
+    """Name a set of tables that sites may be given."""
+
+    @property
+    def command(self) -> str:
+        return self._words("create")
+
+    def run(self, directory: Directory) -> None:
+        masters.create_publication(
+            directory[self.site],
+            self.name,
+            [one.table for one in self.tables],
+            where=self._rows,
+            columns=self._columns,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPublication(_Publish):
+    """Give a publication other tables, rows or columns."""
+
+    before: tuple[PublishedTable, ...]
+
+    @property
+    def command(self) -> str:
+        return self._words("alter")
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        now = [_line(one) for one in self.tables]
+        then = [_line(one) for one in self.before]
+        return (
+            *(f"- {one}" for one in then if one not in now),
+            *(f"+ {one}" for one in now if one not in then),
+        )
+
+    def run(self, directory: Directory) -> None:
+        masters.alter_publication(
+            directory[self.site],
+            self.name,
+            [one.table for one in self.tables],
+            where=self._rows,
+            columns=self._columns,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropPublication(Step):
+    """Forget a publication."""
+
+    name: str
+
+    @property
+    def command(self) -> str:
+        return command_line("publication", "drop", self.site, self.name)
+
+    def run(self, directory: Directory) -> None:
+        with suppress(masters.UnknownPublication):
+            masters.drop_publication(directory[self.site], self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantPublication(Step):
+    """Let a site read a publication, for some values."""
+
+    publication: str
+    #: the site that reads it
+    to: str
+    login: str
+    parameters: Mapping[str, str]
+
+    @property
+    def command(self) -> str:
+        words = ["grant", self.site, self.publication, self.to]
+        for name, value in self.parameters.items():
+            words += ["--param", f"{name}={value}"]
+        words += ["--login", self.login] if self.login != self.to else []
+        return command_line(*words)
+
+    def run(self, directory: Directory) -> None:
+        masters.grant(
+            directory[self.site],
+            self.publication,
+            self.to,
+            login=self.login,
+            parameters=self.parameters,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokePublication(Step):
+    """Let a site read a publication no more."""
+
+    publication: str
+    #: the site that has read it
+    of: str
+
+    @property
+    def command(self) -> str:
+        return command_line("revoke", self.site, self.publication, self.of)
+
+    def run(self, directory: Directory) -> None:
+        with suppress(masters.UnknownGrant, masters.UnknownPublication):
+            masters.revoke(directory[self.site], self.publication, self.of)
+
+
+def _line(one: PublishedTable) -> str:
+    columns = "all" if one.columns is None else ", ".join(one.columns)
+    return f"{one.table}: {one.where or 'all rows'}; columns: {columns}"
