@@ -13,6 +13,9 @@ from sites.errors import BadName
 #: PostgreSQL silently cuts names beyond 63 bytes; three bytes are left for suffixes.
 LIMIT = 60
 
+#: What a site may be called: part of the name of a queue.
+SITE = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class QualifiedName:

@@ -26,10 +26,10 @@ def age_of(text: str) -> timedelta:
     Raises:
         BadInterval, BadArgument: it is none.
     """
-    check_interval(text)
     seconds = seconds_of(text)
     if seconds is None:
-        raise BadArgument(f"{text!r} is not a duration.")
+        raise BadArgument(f"{text!r} is not a duration; write 12h or 7d.")
+    check_interval(text)
     return timedelta(seconds=seconds)
 
 

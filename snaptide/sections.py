@@ -23,6 +23,7 @@ from pydantic import (
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from sites import names
 from sites.configured import DAYS_AWAY
 from snaptide.errors import BadSettings, UnreadableSecret
 from snaptide_imports import lazily
@@ -33,7 +34,7 @@ else:
     kombu = lazily("kombu.utils.url")
 
 #: Part of the name of a queue and of what `--json` prints.
-SiteName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")]
+SiteName = Annotated[str, StringConstraints(pattern=names.SITE)]
 
 #: Schemes of URLs that lead to Redis.
 _REDIS = ("redis", "rediss", "redis+socket")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import sqlalchemy as sa
@@ -11,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from masters.catalog import publication_grant
 from masters.publications import login as logins
 from masters.publications import policies, publication, publishable
-from masters.publications.errors import UnknownGrant, WrongParameters
+from masters.publications.errors import CannotPublish, UnknownGrant, WrongParameters
 from masters.publications.publication import Grant, Publication
 from sites import QualifiedName, Site, names
 from sites.sessions import identity
@@ -47,9 +48,14 @@ def grant(
         UnknownPublication: the master has none of that name.
         LoginUnfit: the login may do more than what is granted, or is another site's.
         WrongParameters: a value is missing, is too many, or does not fit.
+        CannotPublish: no site can be called so.
     """
     given = dict(parameters or {})
     role = login or site
+    if not re.fullmatch(names.SITE, site):
+        raise CannotPublish(
+            f"{site!r} is no name of a site: it has letters, digits, _ and - only."
+        )
     for attempt in locks.patiently():
         with attempt, identity.confirmed(master) as connection:
             locks.briefly(connection)

@@ -100,6 +100,8 @@ def create_publication(
         UnknownTable, NoSnapshotLog: a table, or its log, is not there.
     """
     wanted = publishable.wanted(tables, where or {}, columns or {})
+    if not name.strip():
+        raise CannotPublish("A publication has a name.")
     for attempt in locks.patiently():
         with attempt, identity.confirmed(master) as connection:
             locks.briefly(connection)

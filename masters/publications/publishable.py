@@ -59,7 +59,8 @@ def wanted(
     """The tables that a publication is to have, as its owner gives them.
 
     Raises:
-        CannotPublish: there is none, or rows or columns are of another table.
+        CannotPublish: there is none, or rows or columns are of another table, or given
+            twice.
     """
     chosen = {names.parse(one): one for one in tables}
     for given in (where, columns):
@@ -69,6 +70,8 @@ def wanted(
         raise CannotPublish("A publication has at least one table.")
     conditions = {names.parse(one): text for one, text in where.items()}
     some = {names.parse(one): tuple(these) for one, these in columns.items()}
+    if (len(conditions), len(some)) != (len(where), len(columns)):
+        raise CannotPublish("A table is named twice, with its schema and without.")
     return [
         PublishedTable(table=str(one), where=conditions.get(one), columns=some.get(one))
         for one in sorted(chosen)

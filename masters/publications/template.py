@@ -25,7 +25,7 @@ def read(text: str | None) -> Template:
         BadTemplate: it has anything else in it, or a column twice.
     """
     found: dict[str, str] = {}
-    for part in _AND.split(text) if text else ():
+    for part in () if text is None else _AND.split(text):
         one = _ONE.fullmatch(part)
         if one is None:
             raise BadTemplate(

@@ -26,7 +26,7 @@ from sites.capture import position
 from sites.conditions import ranges, subqueries
 from sites.conditions.ranges import Range
 from sites.conditions.where import clause
-from sites.errors import SnaptideError
+from sites.errors import SnaptideError, UnknownTable
 from sites.names import QualifiedName
 from sites.progress import Progress
 from sites.sessions import identity
@@ -39,7 +39,7 @@ from snapshots.differences.images import source
 from snapshots.errors import PositionMoved
 from snapshots.images import folder as folders
 from snapshots.images import manifest, slices
-from snapshots.images.errors import ImageConditionRefused, ImageLacksRows
+from snapshots.images.errors import ImageConditionRefused
 from snapshots.images.manifest import ImageTable, Manifest, Part, Slice
 from snapshots.images.report import ImageReport
 from snapshots.refreshing import task
@@ -159,16 +159,18 @@ def _asked(
     """Each table once, with the columns and rows that are asked for.
 
     Raises:
-        ImageLacksRows: these are asked for of another table, or there is none.
+        UnknownTable: these are asked for of another table, or there is none.
     """
     wanted = [*dict.fromkeys(map(names.parse, tables))]
     chosen = {names.parse(name): some for name, some in columns.items()}
     rows = {names.parse(name): text for name, text in conditions.items()}
     for other in [*chosen, *rows]:
         if other not in wanted:
-            raise ImageLacksRows(f"{other} is not among the tables of the image.")
+            raise UnknownTable(f"{other} is not among the tables of the image.")
     if not wanted:
-        raise ImageLacksRows("Name the tables of the image.")
+        raise UnknownTable("Name the tables of the image.")
+    if (len(chosen), len(rows)) != (len(columns), len(conditions)):
+        raise UnknownTable("A table is named twice, with its schema and without.")
     return [(one, chosen.get(one), rows.get(one)) for one in wanted]
 
 

@@ -61,15 +61,17 @@ def by_table(option: str, given: list[str] | None) -> dict[str, str]:
 
     Raises:
         BadArgument: it is not given so, or twice for a table.
+        BadName: it is no name of a table.
     """
     found = {}
     for one in given or ():
         parts = names.divided(one, "=", 1)
         if len(parts) != 2:
             raise BadArgument(f"{option} {one}: write TABLE=..., as in flights=...")
-        if parts[0] in found:
-            raise BadArgument(f"{option} is given twice for {parts[0]}.")
-        found[parts[0]] = parts[1]
+        table = str(names.parse(parts[0]))
+        if table in found:
+            raise BadArgument(f"{option} is given twice for {table}.")
+        found[table] = parts[1]
     return found
 
 
