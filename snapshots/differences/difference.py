@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sites.configured import NotConfigured, configured
 from snapshots.differences.packed import Pair, pack
+from snapshots.differences.shared_job import SharedJobs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,21 +62,27 @@ def is_elsewhere() -> bool:
 def small(pairs: Sequence[Pair]) -> list[pa.Table]:
     """Compare images that this process holds, all in one job (`snapshots.spark.diff`).
 
-    If all sides are empty, no session is started.
+    Other threads may share the job. If all sides are empty, no session is started.
     """
     from snapshots.spark import diff
 
     there = [pair for pair in pairs if pair.rows]
-    if len(there) > 1:
-        packed = pack(there)
-        found = packed.unpack(_compare(packed.pair))
-    else:
-        found = [_compare(pair) for pair in there]
-    tables = iter(found)
+    tables = iter(_jobs.differences(there) if there else ())
     return [
         next(tables) if pair.rows else diff.empty(pair.master.schema, pair.columns)
         for pair in pairs
     ]
+
+
+def _in_one_job(pairs: Sequence[Pair]) -> list[pa.Table]:
+    if len(pairs) > 1:
+        packed = pack(pairs)
+        return packed.unpack(_compare(packed.pair))
+    return [_compare(pair) for pair in pairs]
+
+
+#: Of all refreshes of this process.
+_jobs = SharedJobs(_in_one_job)
 
 
 def _compare(pair: Pair) -> pa.Table:

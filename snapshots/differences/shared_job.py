@@ -1,0 +1,85 @@
+"""Lets refreshes that run at the same time share Spark jobs.
+
+A job costs a tenth of a second whatever it does, and several small ones get in each
+other's way. So one runs at a time, and the next compares all that threads have brought
+meanwhile. No thread waits for others to come.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from snapshots.differences.packed import Pair
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: A job takes what waits until it has this many images; so many share it with none.
+MOST = 100_000
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """What one thread wants compared."""
+
+    pairs: Sequence[Pair]
+    #: a job has taken it
+    taken: bool = False
+    #: what that job found; None if it failed
+    found: list[pa.Table] | None = None
+
+    @property
+    def rows(self) -> int:
+        return sum(pair.rows for pair in self.pairs)
+
+
+@dataclass(slots=True)
+class SharedJobs:
+    """The jobs of a process that compare few rows, one after the other."""
+
+    #: compares pairs in one job, and returns their differences in order
+    compare: Callable[[Sequence[Pair]], list[pa.Table]]
+    _running: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: SimpleQueue[_Asked] = field(default_factory=SimpleQueue)
+
+    def differences(self, pairs: Sequence[Pair]) -> list[pa.Table]:
+        """The difference of each pair.
+
+        If a job of several threads fails, each compares its own pairs in another one:
+        so none gets an error that is not its own.
+        """
+        own = _Asked(pairs)
+        if own.rows >= MOST:
+            return self.compare(pairs)
+        self._waiting.put(own)
+        with self._running:
+            while not own.taken:
+                self._run_next()
+        return self.compare(pairs) if own.found is None else own.found
+
+    def _run_next(self) -> None:
+        taken = list(self._take())
+        try:
+            found = iter(self.compare([pair for one in taken for pair in one.pairs]))
+        except Exception:
+            if len(taken) == 1:
+                raise
+            return
+        for one in taken:
+            one.found = [next(found) for _ in one.pairs]
+
+    def _take(self) -> Iterator[_Asked]:
+        """What waits, in the order in which it came, as much as one job compares."""
+        rows = 0
+        while rows < MOST:
+            try:
+                one = self._waiting.get_nowait()
+            except Empty:
+                return
+            one.taken = True
+            rows += one.rows
+            yield one
