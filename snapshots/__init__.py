@@ -173,6 +173,7 @@ if TYPE_CHECKING:
     )
     from snapshots.rectify.rules import RectifyRule as RectifyRule
     from snapshots.rectify.run import rectify as rectify
+    from snapshots.refreshing.many import refresh_many as refresh_many
     from snapshots.refreshing.past_refreshes import (
         PastRefresh as PastRefresh,
         list_refreshes as list_refreshes,
@@ -184,6 +185,7 @@ if TYPE_CHECKING:
         Cause as Cause,
         ColumnsReport as ColumnsReport,
         CreateReport as CreateReport,
+        GroupRefreshed as GroupRefreshed,
         LeftBehind as LeftBehind,
         MappedShape as MappedShape,
         RefreshReport as RefreshReport,

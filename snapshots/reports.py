@@ -293,6 +293,23 @@ class RefreshReport:
     behind: tuple[LeftBehind, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRefreshed:
+    """What became of a group when those of many sites were refreshed."""
+
+    site: str
+    #: None if the site's groups could not be read
+    group: str | None = None
+    #: done; refused; away, if the site or its master was not reached
+    state: str
+    #: the error's code and message, and what to do, if it is refused or away
+    code: str | None = None
+    why: str = ""
+    hint: str = ""
+    #: that of the refresh, if it is done
+    report: RefreshReport | None = None
+
+
 def as_json(report: RefreshReport) -> object:
     """A report as JSON's types, for a program that waits for it elsewhere."""
     return _adapter().dump_python(report, mode="json")

@@ -6,13 +6,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import psycopg
 from sqlalchemy import Connection, Row
-from sqlalchemy.exc import DBAPIError
 
 from masters.log import registration
 from sites import names
-from sites.errors import SiteUnreachable, SnaptideError, UnknownSite
+from sites.errors import UnknownSite
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables.table import Table, describe
@@ -20,6 +18,7 @@ from snapshots.creating.alter_columns import alter_columns
 from snapshots.creating.columns_asked import Asked
 from snapshots.definitions import rewrites, snapshot
 from snapshots.definitions.snapshot import Snapshot
+from snapshots.failures import OF_A_SITE, failure
 from snapshots.reports import SiteColumns
 
 
@@ -64,20 +63,9 @@ def _altered(
     where = {"site": registered.site_name, "snapshot": registered.snapshot}
     try:
         return _alter(master, registered, table, wanted)
-    except (SiteUnreachable, UnknownSite) as error:
-        return SiteColumns(**where, state="away", code=error.code, why=error.message)
-    except SnaptideError as error:
-        return SiteColumns(**where, state="refused", code=error.code, why=error.message)
-    except (DBAPIError, psycopg.Error) as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        why, _, _ = str(cause).partition("\n")
-        lost = isinstance(error, DBAPIError) and error.connection_invalidated
-        return SiteColumns(
-            **where,
-            state="away" if lost else "refused",
-            code=getattr(cause, "sqlstate", None),
-            why=why,
-        )
+    except OF_A_SITE as error:
+        found = failure(error)
+        return SiteColumns(**where, state=found.state, code=found.code, why=found.why)
 
 
 def _alter(

@@ -91,9 +91,16 @@ def of(found: Sequence[Mapping[str, Any]] | None) -> RefreshGroup | None:
     return RefreshGroup(**{**row, **ids})
 
 
-def names(connection: Connection) -> list[str]:
-    """All refresh groups of a site."""
-    return list(connection.scalars(select(_group.c.name).order_by(_group.c.name)))
+def names(connection: Connection, master: str | None = None) -> list[str]:
+    """The refresh groups of a site.
+
+    Parameters:
+        master: only those of this one.
+    """
+    found = select(_group.c.name).order_by(_group.c.name)
+    if master is not None:
+        found = found.where(_group.c.master == master)
+    return list(connection.scalars(found))
 
 
 def ensure(

@@ -101,6 +101,16 @@ SiteArgument = Annotated[
     ),
 ]
 
+#: Of commands that are for many sites unless one is named.
+SiteName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SITE]",
+        help="The site's name in snaptide.toml.",
+        autocompletion=complete_site,
+    ),
+]
+
 SiteNames = Annotated[
     list[str] | None,
     typer.Argument(

@@ -67,6 +67,7 @@ GIVEN = {
     "snapshot alter": ["--all-rows"],
     "snapshot alter-all": ["--add-column", "more"],
     "snapshot remove-kept": ["--all", "--yes"],
+    "refresh": ["jfk", "t"],
     "group execute-ddl": ["SELECT 1"],
     "schedule set": ["--every", "1h"],
     "errors retry": ["1"],
