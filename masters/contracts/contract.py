@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -74,6 +74,11 @@ class Contract:
     age: float | None
     #: bytes of the logs that are kept because of it; None without a limit
     log_bytes: int | None
+
+    @property
+    def terms(self) -> Terms:
+        """What was agreed."""
+        return Terms(**{one.name: getattr(self, one.name) for one in fields(Terms)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

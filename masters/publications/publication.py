@@ -20,6 +20,7 @@ from masters.catalog import (
 from masters.log import site_ddl
 from masters.publications import policies, publishable, template
 from masters.publications.errors import (
+    CannotPublish,
     PublicationExists,
     PublicationGranted,
     UnknownPublication,

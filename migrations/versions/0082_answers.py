@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 revision = "0082"
-down_revision = "0079"
+down_revision = "0081"
 
 #: A position has no space.
 _SEEN = r"""

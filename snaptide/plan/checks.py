@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from masters.contracts.contract import Terms, refuse_unfit
 from masters.publications import template
 from masters.publications.errors import BadTemplate
@@ -74,12 +76,15 @@ def terms_of(section: ContractSection) -> Terms:
     Raises:
         BadInterval, BadArgument: one is no age, or no size.
     """
-    away, within = section.may_be_away, section.visible_within
+    share = section.log_share
     return Terms(
-        visible_within=None if within is None else limits.age_of(within),
-        may_be_away=None if away is None else limits.age_of(away),
-        log_share=None
-        if section.log_share is None
-        else limits.bytes_of(section.log_share),
+        visible_within=_age(section.visible_within),
+        answered_within=_age(section.answered_within),
+        may_be_away=_age(section.may_be_away),
+        log_share=None if share is None else limits.bytes_of(share),
         on_breach=section.on_breach,
     )
+
+
+def _age(text: str | None) -> timedelta | None:
+    return None if text is None else limits.age_of(text)

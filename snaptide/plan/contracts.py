@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import text
@@ -42,15 +43,8 @@ class SetContract(Step):
         return command_line(*words)
 
     def run(self, directory: Directory) -> None:
-        terms = terms_of(self.section)
-        snapshots.set_contract(
-            directory[self.site],
-            self.group,
-            visible_within=terms.visible_within,
-            may_be_away=terms.may_be_away,
-            log_share=terms.log_share,
-            on_breach=terms.on_breach,
-        )
+        terms = asdict(terms_of(self.section))
+        snapshots.set_contract(directory[self.site], self.group, **terms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,23 +110,22 @@ def exported(site: Site, found: Found) -> dict[str, Any]:
 
 
 def _section(one: Contract) -> ContractSection:
-    within, away, share = one.visible_within, one.may_be_away, one.log_share
+    share = one.log_share
     return ContractSection(
-        visible_within=None if within is None else limits.as_age(within),
-        may_be_away=None if away is None else limits.as_age(away),
+        visible_within=_age(one.visible_within),
+        answered_within=_age(one.answered_within),
+        may_be_away=_age(one.may_be_away),
         log_share=None if share is None else limits.as_size(share),
         on_breach=one.on_breach,
     )
 
 
+def _age(limit: timedelta | None) -> str | None:
+    return None if limit is None else limits.as_age(limit)
+
+
 def _facts(one: Contract) -> tuple[Terms, set[str]]:
-    terms = Terms(
-        visible_within=one.visible_within,
-        may_be_away=one.may_be_away,
-        log_share=one.log_share,
-        on_breach=one.on_breach,
-    )
-    return terms, {*one.snapshots}
+    return one.terms, {*one.snapshots}
 
 
 def _written(section: ContractSection) -> dict[str, str]:

@@ -145,6 +145,8 @@ class PublicationSection(BaseModel):
     model_config = _strict
 
     tables: dict[Name, PublishedSection] = Field(min_length=1)
+    #: Whether the sites follow `snaptide ddl --and-sites`.
+    ddl: bool = True
     grants: dict[SiteName, GrantSection] = Field(default_factory=dict)
 
 
@@ -154,6 +156,7 @@ class ContractSection(BaseModel):
     model_config = _strict
 
     visible_within: str | None = None
+    answered_within: str | None = None
     may_be_away: str | None = None
     log_share: str | None = None
     on_breach: OnBreach = OnBreach.TELL

@@ -17,6 +17,7 @@ from snaptide.plan.published_steps import (
     DropPublication,
     GrantPublication,
     RevokePublication,
+    facts,
 )
 from snaptide.plan.reader import SiteFile
 from snaptide.plan.step import Step
@@ -33,18 +34,26 @@ def publications(
     changed = [
         name
         for name, tables in wanted.items()
-        if name in there and _facts(tables) != _facts(there[name].tables)
+        if name in there
+        and (facts(tables), sections[name].ddl)
+        != (facts(there[name].tables), there[name].ddl)
     ]
     # A table is in one publication: those that only give tables away come first.
     for name in sorted(changed, key=lambda name: _gains(wanted[name], there[name])):
         before = there[name]
         yield from _revoked(site.name, before, wanted[name], sections[name], refused)
         yield AlterPublication(
-            site=site.name, name=name, tables=wanted[name], before=before.tables
+            site=site.name,
+            name=name,
+            tables=wanted[name],
+            ddl=sections[name].ddl,
+            before=before,
         )
     for name, tables in wanted.items():
         if name not in there:
-            yield CreatePublication(site=site.name, name=name, tables=tables)
+            yield CreatePublication(
+                site=site.name, name=name, tables=tables, ddl=sections[name].ddl
+            )
     for name, section in sections.items():
         yield from _grants(site.name, name, section, there.get(name))
     extra += _left_over(site.name, sections, there)
@@ -61,6 +70,7 @@ def exported(found: Found) -> dict[str, Any]:
                 )
                 for each in one.tables
             },
+            **({} if one.ddl else {"ddl": False}),
             **_said(grants={grant.site: _grant(grant) for grant in one.grants}),
         }
         for one in found.publications
@@ -85,17 +95,6 @@ def _tables(section: PublicationSection) -> tuple[PublishedTable, ...]:
         for name, one in section.tables.items()
     }
     return tuple(made[name] for name in sorted(made))
-
-
-def _facts(tables: tuple[PublishedTable, ...]) -> dict[str, object]:
-    """What two ways to write the same have in common."""
-    return {
-        one.table: (
-            template.read(one.where),
-            None if one.columns is None else {*one.columns},
-        )
-        for one in tables
-    }
 
 
 def _gains(now: tuple[PublishedTable, ...], before: Publication) -> bool:

@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import masters
-from masters import PublishedTable
+from masters import Publication, PublishedTable
+from masters.publications import template
 from sites import Directory
 from snaptide.plan.step import Step, column_named, command_line
 
@@ -18,6 +19,8 @@ class _Publish(Step):
 
     name: str
     tables: tuple[PublishedTable, ...]
+    #: whether its sites follow DDL
+    ddl: bool
 
     def _words(self, verb: str) -> str:
         words = ["publication", verb, self.site, self.name]
@@ -28,7 +31,14 @@ class _Publish(Step):
             if one.columns is not None:
                 columns = ",".join(map(column_named, one.columns))
                 words += ["--columns", f"{one.table}={columns}"]
+        if self.ddl is not self._before:
+            words.append("--ddl" if self.ddl else "--no-ddl")
         return command_line(*words)
+
+    @property
+    def _before(self) -> bool:
+        """Whether its sites follow DDL unless that is said."""
+        return True
 
     @property
     def _rows(self) -> dict[str, str]:
@@ -56,6 +66,7 @@ class CreatePublication(_Publish):
             [one.table for one in self.tables],
             where=self._rows,
             columns=self._columns,
+            ddl=self.ddl,
         )
 
 
@@ -63,7 +74,11 @@ class CreatePublication(_Publish):
 class AlterPublication(_Publish):
     """Give a publication other tables, rows or columns."""
 
-    before: tuple[PublishedTable, ...]
+    before: Publication
+
+    @property
+    def _before(self) -> bool:
+        return self.before.ddl
 
     @property
     def command(self) -> str:
@@ -71,11 +86,20 @@ class AlterPublication(_Publish):
 
     @property
     def details(self) -> tuple[str, ...]:
-        now = [_line(one) for one in self.tables]
-        then = [_line(one) for one in self.before]
+        now = facts(self.tables)
+        then = facts(self.before.tables)
         return (
-            *(f"- {one}" for one in then if one not in now),
-            *(f"+ {one}" for one in now if one not in then),
+            *(
+                f"- {_line(one)}"
+                for one in self.before.tables
+                if now.get(one.table) != then[one.table]
+            ),
+            *(
+                f"+ {_line(one)}"
+                for one in self.tables
+                if now[one.table] != then.get(one.table)
+            ),
+            *([f"sites follow DDL: {self.ddl}"] if self.ddl != self._before else []),
         )
 
     def run(self, directory: Directory) -> None:
@@ -85,6 +109,7 @@ class AlterPublication(_Publish):
             [one.table for one in self.tables],
             where=self._rows,
             columns=self._columns,
+            ddl=self.ddl,
         )
 
 
@@ -146,6 +171,17 @@ class RevokePublication(Step):
     def run(self, directory: Directory) -> None:
         with suppress(masters.UnknownGrant, masters.UnknownPublication):
             masters.revoke(directory[self.site], self.publication, self.of)
+
+
+def facts(tables: tuple[PublishedTable, ...]) -> dict[str, object]:
+    """By table, what two ways to write the same have in common."""
+    return {
+        one.table: (
+            template.read(one.where),
+            None if one.columns is None else {*one.columns},
+        )
+        for one in tables
+    }
 
 
 def _line(one: PublishedTable) -> str:

@@ -334,6 +334,44 @@ on_breach = "release"
 """
 
 
+def test_whether_sites_follow_ddl(
+    sites: Directory, tmp_path: Path, store: str, snaptide: Snaptide
+) -> None:
+    text = FILE.replace("LOGIN", store)
+    file = write(tmp_path, text)
+    applied(sites, file)
+    without = text.replace(
+        "[publications.sales.tables.item]",
+        "[publications.sales]\nddl = false\n[publications.sales.tables.item]",
+    )
+    [step] = planned(sites, write(tmp_path, without)).steps
+    assert step.details == ("sites follow DDL: False",)
+    snaptide.said(*shlex.split(step.command)[1:])
+    [one] = masters.list_publications(sites["hq"])
+    assert not one.ddl
+    assert planned(sites, write(tmp_path, without)).settled
+    exported = export(sites["hq"]).document
+    assert planned(sites, write(tmp_path, toml.written(exported))).settled
+    applied(sites, write(tmp_path, text))
+    [one] = masters.list_publications(sites["hq"])
+    assert one.ddl
+
+
+def test_how_soon_a_master_is_to_answer(sites: Directory, tmp_path: Path) -> None:
+    run(sites["hq"], "CREATE TABLE public.sale (id int PRIMARY KEY, what text)")
+    text = (
+        SITE.replace("[snapshots.item]\n", "")
+        .replace("[snapshots.sale]", "[snapshots.sale]\nupdatable = true")
+        .replace("visible_within", 'answered_within = "5m"\nvisible_within')
+    )
+    file = write(tmp_path, text)
+    assert " --answered-within 5m " in applied(sites, file).steps[-1].command
+    assert planned(sites, file).settled
+    exported = export(sites["jfk"]).document
+    assert exported["contracts"]["shop"]["answered_within"] == "5m"
+    assert planned(sites, write(tmp_path, toml.written(exported))).settled
+
+
 @pytest.mark.usefixtures("spark")
 def test_contracts_of_a_site(
     sites: Directory, tmp_path: Path, store: str, snaptide: Snaptide
