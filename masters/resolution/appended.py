@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import splitext
 from typing import ClassVar, Self
 
 from masters.errors import InvalidParameter
@@ -22,10 +23,12 @@ class _Append:
 
     column: str
     length: int | None
+    of_file: bool = False
 
     @classmethod
     def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
-        check_names(cls.name, parameters, required=["column"], optional=["length"])
+        optional = ["length", "of_file"]
+        check_names(cls.name, parameters, required=["column"], optional=optional)
         length = parameters.get("length")
         if length is not None and (type(length) is not int or length < 1):
             raise InvalidParameter(
@@ -34,8 +37,16 @@ class _Append:
                 parameter="length",
                 value=length,
             )
+        of_file = parameters.get("of_file", False)
+        if not isinstance(of_file, bool):
+            raise InvalidParameter(
+                f"{cls.name}: of_file must be true or false, not {of_file!r}.",
+                method=cls.name,
+                parameter="of_file",
+                value=of_file,
+            )
         column = deciding_column(cls.name, parameters["column"], columns)
-        return cls(column=column, length=length)
+        return cls(column=column, length=length, of_file=of_file)
 
     def reads(self) -> frozenset[str]:
         return frozenset({self.column})
@@ -50,13 +61,19 @@ class _Append:
         if not isinstance(value, str):
             return undecided(f"{self.column} holds no text")
         # Without the padding of character(n).
-        return self._append(
-            value.rstrip(" ") if len(value) == self.length else value, conflict
-        )
+        text = value.rstrip(" ") if len(value) == self.length else value
+        if not self.of_file:
+            return self._append(text, "", conflict)
+        folder, slash, name = text.rpartition("/")
+        stem, suffix = splitext(name)
+        return self._append(folder + slash + stem, suffix, conflict)
 
     @abstractmethod
-    def _append(self, text: str, conflict: Conflict) -> Resolution:
-        """Decide with something appended to the site's text, or say why not."""
+    def _append(self, text: str, suffix: str, conflict: Conflict) -> Resolution:
+        """Decide with something put between both parts, or say why not."""
+
+    def _joined(self, text: str, appended: str, suffix: str) -> str:
+        return text + (f" ({appended})" if self.of_file else appended) + suffix
 
     def _becomes(self, value: str) -> Resolution:
         """Write the site's row with this value in the column."""
@@ -79,21 +96,24 @@ class AppendSequence(_Append):
     Parameters:
         column: a text column of the constraint.
         length: how many characters the column holds; without limit if not given.
+        of_file: the text is the path of a file: report.odt becomes report (X).odt.
     """
 
     name: ClassVar[str] = "append_sequence"
 
-    def _append(self, text: str, conflict: Conflict) -> Resolution:
+    def _append(self, text: str, suffix: str, conflict: Conflict) -> Resolution:
         if conflict.number is None:
             return undecided("no number was drawn for this conflict")
         number = str(conflict.number)
         if self.length is None:
-            return self._becomes(text + number)
-        if len(number) > self.length:
+            return self._becomes(self._joined(text, number, suffix))
+        alone = len(self._joined("", number, suffix))
+        if alone > self.length:
             return undecided(
                 f"{self.column}: the number {number} alone is longer than {self.length}"
             )
-        return self._becomes(text[: self.length - len(number)] + number)
+        text = text[: self.length - alone]
+        return self._becomes(self._joined(text, number, suffix))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +127,13 @@ class AppendSiteName(_Append):
     Parameters:
         column: a text column of the constraint.
         length: how many characters the column holds; without limit if not given.
+        of_file: the text is the path of a file: report.odt becomes report (X).odt.
     """
 
     name: ClassVar[str] = "append_site_name"
 
-    def _append(self, text: str, conflict: Conflict) -> Resolution:
-        value = text + conflict.origin.partition(".")[0]
+    def _append(self, text: str, suffix: str, conflict: Conflict) -> Resolution:
+        value = self._joined(text, conflict.origin.partition(".")[0], suffix)
         if self.length is not None and len(value) > self.length:
             return undecided(f"{self.column}: {value!r} is longer than {self.length}")
         return self._becomes(value)

@@ -114,3 +114,31 @@ def test_the_column_is_one_of_the_constraint(method):
         method.build({"column": "name"}, ["code"])
     with pytest.raises(MissingParameter):
         method.build({}, ["code"])
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("report.odt", "report (jfk).odt"),
+        ("a.b/report", "a.b/report (jfk)"),
+        ("a/.profile", "a/.profile (jfk)"),
+        ("a/b.tar.gz", "a/b.tar (jfk).gz"),
+    ],
+)
+def test_what_is_appended_to_the_path_of_a_file_comes_before_its_suffix(path, value):
+    parameters = {"column": "path", "of_file": True}
+    method = AppendSiteName.build(parameters, ["path"])
+    conflict = uniqueness_conflict(new={"path": path}, origin="jfk.world")
+    assert method(conflict).values == {"path": value}
+
+
+def test_a_number_for_a_file_fits_the_column_too():
+    parameters = {"column": "path", "of_file": True, "length": 12}
+    method = AppendSequence.build(parameters, ["path"])
+    conflict = uniqueness_conflict(new={"path": "reports.odt"}, number=42)
+    assert method(conflict).values == {"path": "rep (42).odt"}
+
+
+def test_of_file_is_true_or_false():
+    with pytest.raises(InvalidParameter):
+        AppendSiteName.build({"column": "path", "of_file": "yes"}, ["path"])
