@@ -28,6 +28,7 @@ PACKAGES = (
     "synchronous",
     "snapshots",
     "groups",
+    "folders",
     "snaptide",
 )
 

@@ -29,6 +29,7 @@ _PUBLIC = (
     "deferred",
     "synchronous",
     "groups",
+    "folders",
     "snaptide.embedded",
 )
 

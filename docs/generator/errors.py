@@ -22,6 +22,7 @@ _ROOMS = {
     "3": "Deferred transactions",
     "4": "The program",
     "5": "Replication groups",
+    "6": "Folders",
 }
 
 

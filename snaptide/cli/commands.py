@@ -39,6 +39,9 @@ class Commands(LoadedLater):
             "Images: rows of a master in files, which fill snapshots without it.",
             ["image"],
         ),
+        "folder": Part(
+            "Folders: files that are published with the tables.", ["folder"]
+        ),
         "contract": Part(
             "Contracts: how old what a site shows may be, and what it may cost.",
             ["contract"],

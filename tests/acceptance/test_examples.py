@@ -291,6 +291,7 @@ STORIES = {
     "docs/howto/many-sites.md": Story(world="airport"),
     "docs/howto/masters-that-are-away.md": Story(world="airport", before={"": be_late}),
     "docs/howto/numbers-of-a-site.md": Story(world="airport"),
+    "docs/howto/publish-a-folder.md": Story(world="airport"),
     "docs/howto/rectify.md": Story(world="airport", before={"": differ_at_jfk}),
     "docs/howto/replicate-between-masters.md": Story(
         world="airline_tables",

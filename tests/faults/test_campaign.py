@@ -14,7 +14,8 @@ from tests.campaign.verbs import VERBS
 #: Of a coordinated transaction, of what follows a restore, of a group that is refused,
 #: of a push with several streams or of very many rows, of a procedure that is called,
 #: of a replication group and of switching in one, of numbers, of a file that is
-#: applied, of a site that retires and of rectify: they have tests of their own.
+#: applied, of a site that retires, of rectify and of folders: they have tests of
+#: their own.
 ELSEWHERE = (
     "synchronous.",
     "recovery.",
@@ -42,6 +43,9 @@ ELSEWHERE = (
     "apply.",
     "site_retire.",
     "rectify.",
+    "folder_create.",
+    "folder_sync.",
+    "folder_clean.",
 )
 
 

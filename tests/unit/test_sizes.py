@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
     *("sites", "masters", "deferred", "synchronous", "snapshots", "groups"),
-    *("snaptide", "migrations"),
+    *("folders", "snaptide", "migrations"),
 )
 
 #: Lines; a function's docstring does not count.

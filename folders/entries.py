@@ -1,0 +1,165 @@
+"""Reading and writing a folder's entries in its tables, at a master or at a site."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from psycopg.rows import class_row
+from sqlalchemy import Connection
+
+from folders.tables import PIECE, Tables
+from sites.transfer.transport import raw
+
+Kind = Literal["file", "folder"]
+
+#: The hash of content, as an entry has it.
+SHA = hashlib.sha256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file of a folder, or a folder in it that is or was empty."""
+
+    id: uuid.UUID
+    #: relative to the folder, with slashes; of one that is removed, where it was
+    path: str
+    kind: Kind
+    size: int
+    mtime: datetime
+    sha256: bytes | None
+    executable: bool
+    removed_at: datetime | None = None
+
+    @property
+    def time_us(self) -> int:
+        """When it was written, in microseconds since 1970."""
+        return round(self.mtime.timestamp() * 10**6)
+
+
+#: Why a change is left to the next sync.
+MEANWHILE = "it was written meanwhile; the next sync looks at it again"
+
+
+class MovedOn(Exception):
+    """Somebody else has changed the entry or the file meanwhile."""
+
+
+_READ = (
+    "SELECT id, CASE WHEN removed_at IS NULL THEN path"
+    " ELSE split_part(path, '//', 1) END AS path, kind, size, mtime, sha256,"
+    " executable, removed_at FROM {entry}"
+)
+
+
+def read(
+    connection: Connection, tables: Tables, *, removed: bool = False
+) -> list[Entry]:
+    """All entries by path: those that are there, or those that are removed."""
+    statement = tables.sql(_READ + " WHERE (removed_at IS NOT NULL) = %s")
+    with raw(connection).cursor(row_factory=class_row(Entry)) as cursor:
+        found = cursor.execute(statement, [removed]).fetchall()
+    return sorted(found, key=lambda one: one.path)
+
+
+def content(
+    connection: Connection, tables: Tables, entry: uuid.UUID
+) -> Iterator[bytes]:
+    """The pieces of an entry's content, one after the other."""
+    statement = tables.sql("SELECT data FROM {chunk} WHERE entry = %s ORDER BY n")
+    with raw(connection).cursor(binary=True) as cursor:
+        for (data,) in cursor.stream(statement, [entry]):
+            assert isinstance(data, bytes)
+            yield data
+
+
+def add(
+    connection: Connection, tables: Tables, entry: Entry, pieces: Iterable[bytes]
+) -> None:
+    """Write a new entry with its content.
+
+    Raises:
+        MovedOn: its content is not what the entry says.
+        psycopg.errors.UniqueViolation: another entry has the path.
+    """
+    driver = raw(connection)
+    insert = tables.sql(
+        "INSERT INTO {entry} (id, path, kind, size, mtime, sha256, executable)"
+        " VALUES (%s, %s, %s, %s, %s, %b, %s)"
+    )
+    values = (entry.id, entry.path, entry.kind, entry.size, entry.mtime, entry.sha256)
+    driver.execute(insert, [*values, entry.executable])
+    statement = tables.sql("INSERT INTO {chunk} (entry, n, data) VALUES (%s, %s, %b)")
+    digest = SHA()
+    for number, data in enumerate(pieces):
+        digest.update(data)
+        driver.execute(statement, [entry.id, number, data])
+    if entry.kind == "file" and digest.digest() != entry.sha256:
+        raise MovedOn(MEANWHILE)
+
+
+def remove(connection: Connection, tables: Tables, gone: Sequence[Entry]) -> None:
+    """Free the paths of entries, which stay until the master is cleaned.
+
+    Raises:
+        MovedOn: one of them has another path meanwhile, or none.
+    """
+    move(connection, tables, [(one, None) for one in gone])
+
+
+_MOVE = (
+    "UPDATE {entry} e SET path = COALESCE(m.after, e.path || '//' || e.id),"
+    " removed_at = CASE WHEN m.after IS NULL THEN now() END"
+    " FROM unnest(%s::uuid[], %s::text[], %s::text[]) AS m (id, before, after)"
+    " WHERE e.id = m.id AND e.path = m.before"
+)
+
+
+def move(
+    connection: Connection, tables: Tables, moved: Sequence[tuple[Entry, str | None]]
+) -> None:
+    """Give entries other paths; their content stays where it is.
+
+    Raises:
+        MovedOn: one of them has another path meanwhile, or none.
+        psycopg.errors.UniqueViolation: another entry has the path.
+    """
+    if moved:
+        values = [
+            [entry.id for entry, _ in moved],
+            [entry.path for entry, _ in moved],
+            [path for _, path in moved],
+        ]
+        done = raw(connection).execute(tables.sql(_MOVE), values).rowcount
+        if done != len(moved):
+            raise MovedOn(MEANWHILE)
+
+
+def touch(connection: Connection, tables: Tables, entry: Entry) -> None:
+    """Note when a file was written, and whether it can be executed.
+
+    Raises:
+        MovedOn: the entry has another path meanwhile, or none.
+    """
+    statement = (
+        "UPDATE {entry} SET mtime = %s, executable = %s WHERE id = %s AND path = %s"
+    )
+    values = [entry.mtime, entry.executable, entry.id, entry.path]
+    if raw(connection).execute(tables.sql(statement), values).rowcount != 1:
+        raise MovedOn(MEANWHILE)
+
+
+def cut(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in the pieces in which tables have them."""
+    rest = bytearray()
+    for data in pieces:
+        rest += data
+        while len(rest) >= PIECE:
+            yield bytes(rest[:PIECE])
+            del rest[:PIECE]
+    if rest:
+        yield bytes(rest)

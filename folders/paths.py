@@ -1,0 +1,56 @@
+"""Which paths a folder can have: those that mean one place on every system."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+#: What directories have of ours; no entry has such a name.
+OURS = ".snaptide-"
+
+_LONGEST_NAME, _LONGEST_PATH = 255, 4000
+
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+_NOWHERE = re.compile(r'[\x00-\x1f\x7f<>:"\\|?*]')
+
+
+def why_not(path: str) -> str | None:
+    """Why a folder cannot have an entry with this path; None if it can.
+
+    Parameters:
+        path: relative to the folder, with slashes.
+    """
+    try:
+        size = len(path.encode())
+    except UnicodeEncodeError:
+        return "its name is not UTF-8"
+    if size > _LONGEST_PATH:
+        return f"its path is longer than {_LONGEST_PATH} bytes"
+    if path.startswith("/"):
+        return "its path is not within the folder"
+    reasons = (_why_not_named(name) for name in path.split("/"))
+    return next((reason for reason in reasons if reason), None)
+
+
+def _why_not_named(name: str) -> str | None:
+    if name in ("", ".", ".."):
+        return "its path is not within the folder"
+    if len(name.encode()) > _LONGEST_NAME:
+        return f"its name is longer than {_LONGEST_NAME} bytes"
+    if name.startswith(OURS):
+        return f"names that begin with {OURS} are reserved for Snaptide"
+    if _NOWHERE.search(name) or name[-1] in " .":
+        return "its name has characters that not every system can have"
+    if _DEVICE.fullmatch(name):
+        return "its name is that of a device on Windows"
+    return None
+
+
+def folded(path: str) -> str:
+    """What is equal for paths that some systems take for one."""
+    return unicodedata.normalize("NFC", path).casefold()
+
+
+def shown(path: str) -> str:
+    """A path as it can be printed and stored, whatever bytes it has."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
