@@ -7,12 +7,22 @@ the destination: whatever looks at them after that sees its present shape.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Text,
+    and_,
+    case,
+    cast,
+    select,
+)
 
 from deferred.batches import work
 from deferred.queues.queue import Queue
@@ -52,6 +62,9 @@ class Lift:
     def run(self, target: Connection, *, instead: bool) -> None:
         """Lift what has landed.
 
+        A change of a row begins with what the one before it has made, if that landed
+        with it: a lens may make another row of the values that a site shows.
+
         Parameters:
             instead: of what the work table has.
 
@@ -60,59 +73,196 @@ class Lift:
         """
         if instead:
             work.clear(target, [self.lifted])
-        ids = tuple(one.id for one in self.lenses)
-        self.landed.keep(("lift", ids), lambda: Prepared(self._lifting())).run(target)
+        self._kept("first", self._lifting_first).run(target)
+        for (unit,) in self._kept("later", self._later).run(target).all():
+            self._kept("next", self._lifting_next).run(target, its_unit=unit)
         work.clear(target, [self.landed])
 
-    def _lifting(self) -> sa.Insert:
+    def _kept(
+        self, what: str, made: Callable[[], sa.Select[Any] | sa.Insert]
+    ) -> Prepared:
+        ids = tuple(one.id for one in self.lenses)
+        return self.landed.keep((what, ids), lambda: Prepared(made()))
+
+    def _lifting_first(self) -> sa.Insert:
+        """Lift the changes of rows that no unit before them has left."""
+        current = self.lifted.table.sql()
+        rows = self.landed.source.outerjoin(current, self.landed.same_row(current))
+        return self._lifting(
+            select().select_from(rows).where(~self._later_ones()), current, None
+        )
+
+    def _later(self) -> sa.Select[Any]:
+        """The units that have other changes, in their order."""
+        unit = self.landed.source.c.unit
+        return select(unit).where(self._later_ones()).distinct().order_by(unit)
+
+    def _later_ones(self) -> ColumnElement[bool]:
+        earlier = self.landed.source.alias("earlier")
+        return sa.exists().select_from(earlier).where(self._follows(earlier))
+
+    def _follows(self, earlier: FromClause) -> ColumnElement[bool]:
+        """Whether an earlier unit has left the row of a change."""
+        old, new = self.landed.old, self.landed.new
+        same = (old(key) == new(key, earlier) for key in self.landed.identity)
+        return and_(earlier.c.unit < self.landed.source.c.unit, *same)
+
+    def _lifting_next(self) -> sa.Insert:
+        """Lift the others of a unit, once those of the units before it are."""
         source, current = self.landed.source, self.lifted.table.sql()
+        earlier = source.alias("earlier")
+        landed = (
+            select(earlier)
+            .where(self._follows(earlier))
+            .order_by(earlier.c.unit.desc())
+            .limit(1)
+            .lateral("landed_before")
+        )
+        lifted = self.lifted.source.alias("lifted_before")
+        same = (
+            self.lifted.new(key, lifted) == self.landed.new(key, landed)
+            for key in self.landed.identity
+        )
+        rows = (
+            source.outerjoin(current, self.landed.same_row(current))
+            .join(landed, sa.true())
+            .outerjoin(lifted, and_(lifted.c.unit == landed.c.unit, *same))
+        )
+        unit = sa.bindparam("its_unit", 0, BigInteger)
+        wanted = select().select_from(rows).where(source.c.unit == unit)
+        return self._lifting(wanted, current, _Before(landed=landed, lifted=lifted))
+
+    def _lifting(
+        self, rows: sa.Select[Any], current: sa.TableClause, before: _Before | None
+    ) -> sa.Insert:
+        source = self.landed.source
         values: dict[str, ColumnElement[Any]] = {n: source.c[n] for n in work.FIXED}
         for place, name in enumerate(self.lifted.columns, 1):
             if name in self.landed.columns:
                 values[f"o{place}"] = self.landed.old(name)
                 values[f"n{place}"] = self.landed.new(name)
+        unsure = []
         for one in self.lenses:
-            values |= self._made(one, current)
+            made = _Made(lift=self, lens=one, current=current, before=before)
+            values |= made.images()
+            unsure.append(made.unsure())
+        values["kind"] = case((sa.or_(*unsure), "X"), else_=source.c.kind)
         columns = work.columns_of(self.lifted)
-        joined = source.outerjoin(current, self.landed.same_row(current))
-        wanted = select(*(values[name] for name in columns)).select_from(joined)
+        wanted = rows.add_columns(*(values[name] for name in columns))
         return sa.insert(self.lifted.source).from_select(columns, wanted)
 
-    def _made(
-        self, one: Lens, current: sa.TableClause
-    ) -> dict[str, ColumnElement[Any]]:
-        """The images of the columns that a lens makes, by column of the work table."""
-        table, key = self.lifted.table, self.lifted.identity[0]
-        starts = self.landed.old(key).is_not(None)
-        ends = self.landed.new(key).is_not(None)
-        olds, news = (self._named(one, table, side) for side in "on")
-        here = {n: current.c[called] for n, called in one.present(table).items()}
-        found: dict[str, ColumnElement[Any]] = {}
-        seen = and_(current.c[key].is_not(None), *shown(one, here, olds))
-        left = and_(starts, *unchanged(one, olds, news))
-        for name, expression in one.sets.items():
-            called = one.present(table)[name]
-            place = self.lifted.columns.index(called) + 1
-            type_ = table.column(called).staged_type
-            # A lens may lose something, which has not changed if the site saw the row.
-            # Values of other types that can be assigned have to be cast in a CASE.
-            before, after = (
-                cast(lenses.evaluated(expression, side), type_) for side in (olds, news)
-            )
-            old = case((seen, cast(current.c[called], type_)), else_=before)
-            new = case((left, old), else_=after)
-            found[f"o{place}"] = case((starts, old))
-            found[f"n{place}"] = case((ends, new))
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Before:
+    """The change of a row before another one, as it has landed and been lifted."""
+
+    landed: FromClause
+    lifted: FromClause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """What a lens makes of the images of a change."""
+
+    lift: Lift
+    lens: Lens
+    #: the row of the table, if it is there
+    current: sa.TableClause
+    before: _Before | None
+
+    def images(self) -> dict[str, ColumnElement[Any]]:
+        """The images of the columns that it makes, by column of the work table."""
+        lifted, found = self.lift.lifted, dict[str, ColumnElement[Any]]()
+        for name in self.lens.sets:
+            place = lifted.columns.index(self._called(name)) + 1
+            old = self._old(name)
+            new = case((self._left(), old), else_=self._evaluated(name, "n"))
+            found[f"o{place}"] = case((self._there("o"), old))
+            found[f"n{place}"] = case((self._there("n"), new))
         return found
 
+    def unsure(self) -> ColumnElement[bool]:
+        """Whether several transactions may leave another row one after the other.
+
+        The lens makes something else of the old columns than the row has, and they may
+        have had other values in between; or it also uses columns that stay, of which
+        only the last values are known.
+        """
+        several = and_(self.lift.landed.source.c.several, self._there("n"))
+        if {self.lens.present(self.lift.lifted.table)[n] for n in self.lens.shared} - {
+            *self.lift.lifted.identity
+        }:
+            return several
+        other = (
+            _text(self._shown(name)).is_distinct_from(_text(self._evaluated(name, "o")))
+            for name in self.lens.sets
+        )
+        # In this order: the lens may fail for a value that it need not lift.
+        kept = and_(several, self._there("o"), self._left(), self._seen())
+        return case((kept, sa.or_(*other)), else_=sa.false())
+
+    def _old(self, name: str) -> ColumnElement[Any]:
+        """The old image of a column: of a row that the site saw, what the row has.
+
+        The lens may lose something, which has not changed then.
+        """
+        whens = [(self._seen(), self._shown(name))]
+        if self.before is not None:
+            lifted, landed = self.before.lifted, self.before.landed
+            goes_on = and_(
+                lifted.c.unit.is_not(None),
+                *unchanged(self.lens, self._named("n", landed), self._named("o")),
+            )
+            done = self.lift.lifted.new(self._called(name), lifted)
+            whens.insert(0, (goes_on, done))
+        return case(*whens, else_=self._evaluated(name, "o"))
+
+    def _there(self, side: str) -> ColumnElement[bool]:
+        landed = self.lift.landed
+        image = landed.old if side == "o" else landed.new
+        return image(landed.identity[0]).is_not(None)
+
+    def _seen(self) -> ColumnElement[bool]:
+        """Whether the row is shown by old columns as the old image has them."""
+        present = self.lens.present(self.lift.lifted.table)
+        here = {n: self.current.c[called] for n, called in present.items()}
+        key = self.current.c[self.lift.lifted.identity[0]]
+        return and_(key.is_not(None), *shown(self.lens, here, self._named("o")))
+
+    def _left(self) -> ColumnElement[bool]:
+        """Whether the change leaves the old columns alone."""
+        left = unchanged(self.lens, self._named("o"), self._named("n"))
+        return and_(self._there("o"), *left)
+
+    def _shown(self, name: str) -> ColumnElement[Any]:
+        """A column of the row as it is."""
+        return self._cast(name, self.current.c[self._called(name)])
+
+    def _evaluated(self, name: str, side: str) -> ColumnElement[Any]:
+        """What the lens makes of an image."""
+        made = lenses.evaluated(self.lens.sets[name], self._named(side))
+        return self._cast(name, made)
+
+    def _cast(self, name: str, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        # Values of other types that can be assigned have to be cast in a CASE.
+        type_ = self.lift.lifted.table.column(self._called(name)).staged_type
+        return cast(value, type_)
+
+    def _called(self, name: str) -> str:
+        return self.lens.present(self.lift.lifted.table)[name]
+
     def _named(
-        self, one: Lens, table: Table, side: str
+        self, side: str, source: FromClause | None = None
     ) -> dict[str, ColumnElement[Any]]:
-        """The values of an image by the names in the expressions of a lens."""
-        image = self.landed.old if side == "o" else self.landed.new
-        present = one.present(table)
-        found = {name: image(present[name]) for name in one.shared}
-        return found | {g.name: image(self.gone[g.number]) for g in one.gone}
+        """The values of an image by the names in the expressions of the lens."""
+        landed = self.lift.landed
+        present = self.lens.present(self.lift.lifted.table)
+        image = landed.old if side == "o" else landed.new
+        found = {name: image(present[name], source) for name in self.lens.shared}
+        gone = self.lift.gone
+        return found | {
+            one.name: image(gone[one.number], source) for one in self.lens.gone
+        }
 
 
 def shown(
