@@ -8,11 +8,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
 from groups.errors import CannotReplicate, TablesDiffer
+from masters.log import lenses
 from masters.log.unloggable import why_unloggable
 from sites import QualifiedName
 from sites.catalog import SCHEMA
 from sites.errors import NoFreeValue
-from sites.tables import definitions, subscribed
+from sites.tables import definitions, locks, subscribed
 from sites.tables.table import Column, Table, describe
 from sites.transfer.values import printed
 from sites.writing.unique_values import parking_column
@@ -47,6 +48,9 @@ def refuse_unfit(connection: Connection, table: Table) -> None:
     _refuse(table, _unfit(table))
     _refuse_unloggable(connection, table)
     _refuse(table, _not_alone(connection, table))
+    # Whoever declares a lens looks for groups under the same lock.
+    locks.against_writers(connection, QualifiedName(SCHEMA, "lens"))
+    _refuse(table, _lens(connection, table))
 
 
 def _refuse(table: Table, reason: str | None) -> None:
@@ -57,7 +61,7 @@ def _refuse(table: Table, reason: str | None) -> None:
 
 def why_unfit(connection: Connection, table: Table) -> str | None:
     """Why a table cannot be in a group, whose name goes before; None if it can."""
-    return _unfit(table) or _not_alone(connection, table)
+    return _unfit(table) or _not_alone(connection, table) or _lens(connection, table)
 
 
 def _refuse_unloggable(connection: Connection, table: Table) -> None:
@@ -171,6 +175,18 @@ def _unfit(table: Table) -> str | None:
             except NoFreeValue as error:
                 return f"has a unique value that could not be swapped ({error.message})"
     return None
+
+
+def _lens(connection: Connection, table: Table) -> str | None:
+    declared = lenses.of_table(connection, table)
+    if not declared:
+        return None
+    gone = declared[0].gone[0].name
+    return (
+        f"has a lens of {gone}: other masters send its columns as they are. Once no "
+        "site shows the old ones, drop it: snaptide shape drop SITE "
+        f"{table.qualified} {gone}"
+    )
 
 
 def _not_alone(connection: Connection, table: Table) -> str | None:

@@ -58,8 +58,7 @@ def map_shape(
     with identity.initialised(master) as connection:
         get_log(connection, name)
         found = describe(connection, name)
-        if name in group_schema.versions(connection):
-            raise LensOfGroup(f"{name} is in a replication group.", table=str(name))
+        _refuse_group(connection, name)
         if not (gone and sets) or {*gone} != {*backs}:
             raise _refused(
                 found,
@@ -68,8 +67,9 @@ def map_shape(
             )
         shown, away = _sites(master, connection, found)
         old = [_old(one, found, one in sets, shown, away) for one in gone]
-        # Two lenses of one column would stop pushes.
+        # Two lenses of one column would stop pushes, and the table may join a group.
         locks.against_writers(connection, QualifiedName(SCHEMA, "lens"))
+        _refuse_group(connection, name)
         _refuse_columns(connection, found, old, sets, shown)
         made = _declared(connection, found, old, sets, backs)
         faults.point("shape_map.before_commit")
@@ -328,6 +328,11 @@ def _declared(
         columns={name: table.column(name).number for name in sorted(used)},
         shared=shared,
     )
+
+
+def _refuse_group(connection: Connection, name: QualifiedName) -> None:
+    if name in group_schema.versions(connection):
+        raise LensOfGroup(f"{name} is in a replication group.", table=str(name))
 
 
 def _refused(table: Table, why: str) -> LensRefused:

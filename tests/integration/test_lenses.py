@@ -11,6 +11,7 @@ import pytest
 import deferred
 import groups
 import snapshots
+from groups.errors import CannotReplicate
 from masters.errors import (
     LensInUse,
     LensOfGroup,
@@ -270,6 +271,15 @@ def test_a_table_of_a_replication_group_has_none(hq: Site) -> None:
     asked: dict[str, Any] = {"gone": ["a"], "sets": {"b": "a"}, "backs": {"a": "b"}}
     with pytest.raises(LensOfGroup):
         snapshots.map_shape(hq, "shared", **asked)
+
+
+def test_a_table_with_a_lens_joins_no_replication_group(hq: Site) -> None:
+    snapshots.map_shape(hq, "people", **SPLIT)
+    groups.create_group(hq, "both")
+    with pytest.raises(CannotReplicate, match="drop SITE people full_name"):
+        groups.add_table(hq, "both", "people")
+    snapshots.drop_shape(hq, "people", "full_name", force=True)
+    assert [*map(str, groups.add_table(hq, "both", "people").tables)] == ["people"]
 
 
 def test_it_stays_as_long_as_changes_may_need_it(
