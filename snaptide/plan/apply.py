@@ -128,6 +128,14 @@ def like(
     found = export(directory[other], given).document
     document = {name: found[name] for name in _SECTIONS if name in found}
     document["site"] = {"name": site}
+    # Logs of its own tables, which it publishes, are for the sites that read these.
+    own = {
+        table
+        for one in found.get("publications", {}).values()
+        for table in one["tables"]
+    }
+    logs = document.pop("logs", {})
+    document["logs"] = {table: log for table, log in logs.items() if table not in own}
     source = Source(file=f"site {other}")
     command = ("snapshot", "create", site, "--like", other, *setting(given))
     return apply(directory, parsed(document, source, given, command), on_step=on_step)

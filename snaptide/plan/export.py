@@ -48,6 +48,8 @@ FROM (
 ) unsaid ORDER BY 1
 """)
 
+_MAY_READ = text("SELECT has_table_privilege('snaptide.resolution_rule', 'SELECT')")
+
 _SAID = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 #: A master, one of its tables, and what a file says of it.
@@ -83,6 +85,11 @@ def export(site: Site, parameters: Iterable[str] = ()) -> Exported:
         notes = [*_unsaid(connection, kept)]
     found = found_at(site)
     tables = _tables(site, found, kept)
+    ruled = {home: some for home, some in tables.items() if _may_read(site.peer(home))}
+    notes += [
+        f"the rules and contracts at {home}, which its user there may not read"
+        for home in tables.keys() - ruled.keys()
+    ]
     values = {name: _value(site, kept, name) for name in parameters}
     sections = _snapshots(site, found, kept, values)
     short = _named(site.name, {name: value for name, (_, value) in values.items()})
@@ -91,7 +98,7 @@ def export(site: Site, parameters: Iterable[str] = ()) -> Exported:
         "groups": _groups(found),
         "logs": _by_table("the log", _logs(site, tables), tables, notes),
         "snapshots": sections,
-        "tables": _by_table("the rules", _rules(site, tables), tables, notes),
+        "tables": _by_table("the rules", _rules(site, ruled), tables, notes),
         "destinations": _budgets(found),
         "schedules": escaped(_schedules(found)),
         "contracts": contracts.exported(site, found),
@@ -193,6 +200,12 @@ def _logs(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:
                 said["partition_columns"] = escaped([*log.partition_columns])
             if said and log.table in theirs:
                 yield home, log.table, said
+
+
+def _may_read(master: Site) -> bool:
+    """Whether our user there is no login of a site, to which only rows are granted."""
+    with master.session() as connection:
+        return bool(connection.scalar(_MAY_READ))
 
 
 def _rules(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:

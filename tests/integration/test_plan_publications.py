@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,9 @@ from sites import Directory, faults
 from sites.faults import InjectedFault
 from snaptide import toml
 from snaptide.embedded import PostgresServer
-from snaptide.plan import export
+from snaptide.plan import export, like
 from snaptide.plan.errors import BadSiteFile, CannotApply
+from snaptide.plan.steps import RefreshGroup
 from tests.fix_commands import Snaptide
 from tests.granted import as_login, login
 from tests.linked_table import run
@@ -92,6 +93,11 @@ def test_a_site_reads_what_the_file_grants(
         snapshots.create(jfk, "sale", master="hq", columns=["id", "store_id", "what"])
         refresh(jfk, "sale")
         assert run(jfk, "SELECT count(*) FROM public.sale") == [(5,)]
+        found = export(jfk)
+        [note] = found.notes
+        assert "the rules and contracts at hq, which its user" in note
+        file = write(tmp_path, toml.written(found.document))
+        assert planned(directory, file).settled
 
 
 def test_a_second_apply_finishes_what_a_crash_left(
@@ -158,6 +164,24 @@ def test_a_table_goes_from_one_publication_to_another(
     assert [one.split()[4] for one in commands(sites, file)] == ["sales", "all"]
     applied(sites, file)
     assert planned(sites, file).settled
+
+
+def test_another_site_gets_no_log_of_what_a_site_publishes(
+    make_sites: Callable[..., Directory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sites = make_sites("hq", "jfk", "lga")
+    for site in (sites["hq"], sites["jfk"]):
+        run(site, "CREATE TABLE public.own (id int PRIMARY KEY, what text)")
+    masters.create_snapshot_log(sites["jfk"], "own", partition_columns=["what"])
+    masters.create_publication(sites["jfk"], "p", ["own"], where={"own": "what = :w"})
+    run(sites["hq"], "CREATE TABLE public.item (id int PRIMARY KEY)")
+    masters.create_snapshot_log(sites["hq"], "item")
+    snapshots.create(sites["jfk"], "item", master="hq")
+    # The refresh, which is the last step, would need Spark.
+    monkeypatch.setattr(RefreshGroup, "run", lambda *_: None)
+    like(sites, "lga", "jfk")
+    assert [one.name for one in snapshots.list_snapshots(sites["lga"])] == ["item"]
+    assert [one.table for one in masters.list_snapshot_logs(sites["hq"])] == ["item"]
 
 
 def test_what_the_file_does_not_name_goes_only_when_asked(
