@@ -56,8 +56,8 @@ refresh_group = Table(
     Column("rows_held_back", BigInteger, nullable=False, server_default=text("0")),
 )
 
-#: What a master promises for a group: its answer to each change within a time. The
-#: contract is the master's; without a row here, it promises none.
+#: What a master's contract promises a group within a time: its answer to each change,
+#: and that changes of the master are visible. Without a row here, it promises neither.
 promise = Table(
     "promise",
     metadata,
@@ -67,8 +67,9 @@ promise = Table(
         ForeignKey(refresh_group.c.name, ondelete="CASCADE"),
         primary_key=True,
     ),
-    Column("answered_within", Interval, nullable=False),
-    # What the last look found, and since when it is so
+    Column("visible_within", Interval),
+    Column("answered_within", Interval),
+    # What the last look at answers found, and since when it is so
     # (`snapshots.creating.answers`).
     Column("state", Text, nullable=False, server_default=text("'kept'")),
     Column("since", DateTime(timezone=True), nullable=False, server_default=func.now()),

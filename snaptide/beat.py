@@ -20,6 +20,7 @@ from deferred.schedules import Schedule
 from sites import Site
 from sites.configured import configured
 from sites.sessions import identity
+from snapshots.definitions import lateness
 from snaptide import scheduled
 from snaptide.application import RECOVER, enqueue
 from snaptide.asking import said_of
@@ -96,7 +97,8 @@ class Look:
             self._note()
             # If a task cannot be sent, the claim rolls back and its schedule stays due.
             with identity.initialised(self._site) as connection:
-                for due in schedules.claim(connection):
+                claimed = schedules.claim(connection)
+                for due in lateness.most_late_first(connection, claimed):
                     self._send(due)
             self._recover()
         except Exception as error:

@@ -260,6 +260,7 @@ def _of_answers() -> sa.Select[Any]:
             func.coalesce(at.looked_at, at.since).label("looked_at"),
         )
         .join(refresh_group)
+        .where(at.answered_within.is_not(None))
         .order_by(at.refresh_group)
     )
 

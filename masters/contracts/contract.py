@@ -82,6 +82,14 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Promised:
+    """What a contract promises the site; None is no limit."""
+
+    visible_within: timedelta | None = None
+    answered_within: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContractChange:
     """A state that a contract has come into."""
 
@@ -165,7 +173,7 @@ def _ages(terms: Terms) -> tuple[timedelta | None, ...]:
 
 
 def promises_can_be_read(connection: Connection) -> bool:
-    """Whether a master has promises of answers, and our login may read them.
+    """Whether a master has promises for its sites, and our login may read them.
 
     A master of an older version has none, and a login of a site to which rows are
     granted may not read contracts.
@@ -177,12 +185,12 @@ def promises_can_be_read(connection: Connection) -> bool:
     return bool(connection.scalar(select(sa.exists().where(*named, may))))
 
 
-def answers_promised(
-    connection: Connection, site_id: uuid.UUID, group: str
-) -> timedelta | None:
-    """How soon a master promises to answer what a group changes; None if never."""
+def promised(connection: Connection, site_id: uuid.UUID, group: str) -> Promised:
+    """What a master promises a group; nothing without a contract."""
+    wanted = select(_at.visible_within, _at.answered_within)
     its = _at.site_id == site_id, _at.refresh_group == group
-    return connection.scalar(select(_at.answered_within).where(*its))
+    found = connection.execute(wanted.where(*its)).one_or_none()
+    return Promised() if found is None else Promised(**found._mapping)
 
 
 def list_contracts(master: Site) -> list[Contract]:

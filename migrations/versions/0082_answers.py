@@ -39,7 +39,8 @@ def upgrade() -> None:
     op.create_table(
         "promise",
         sa.Column("refresh_group", sa.Text(), primary_key=True),
-        sa.Column("answered_within", sa.Interval(), nullable=False),
+        sa.Column("visible_within", sa.Interval()),
+        sa.Column("answered_within", sa.Interval()),
         sa.Column("state", sa.Text(), nullable=False, server_default="kept"),
         sa.Column("since", _MOMENT, nullable=False, server_default=sa.func.now()),
         sa.Column("looked_at", _MOMENT),

@@ -7,7 +7,7 @@ a time that no clock makes jump (`masters.contracts.even_time`).
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from deferred.catalog import deferred_transaction
 from deferred.queues import backlog
 from masters.contracts import even_time
+from masters.contracts.contract import Promised
 from sites import faults
 from sites.sessions import identity
 from sites.sessions.site import Site
@@ -25,23 +26,20 @@ from snapshots.catalog import promise, refresh_group
 _at = promise.c
 
 
-def keep(connection: Connection, group: str, within: timedelta | None) -> None:
-    """Keep what a contract promises of answers; what was found stays.
+def keep(connection: Connection, group: str, promised: Promised) -> None:
+    """Keep what a contract promises; what was found of its answers stays.
 
     Writes `promise`.
-
-    Parameters:
-        within: None if it promises none.
     """
-    if within is None:
-        gone = sa.delete(promise).where(_at.refresh_group == group)
-        connection.execute(gone)
+    values: dict[str, object] = asdict(promised)
+    if promised.answered_within is None:
+        values |= {"state": "kept", "looked_at": None, "age": None}
+    if promised == Promised():
+        connection.execute(sa.delete(promise).where(_at.refresh_group == group))
         return
-    made = insert(promise).values(refresh_group=group, answered_within=within)
+    made = insert(promise).values(refresh_group=group, **values)
     connection.execute(
-        made.on_conflict_do_update(
-            index_elements=[_at.refresh_group], set_={"answered_within": within}
-        )
+        made.on_conflict_do_update(index_elements=[_at.refresh_group], set_=values)
     )
 
 
@@ -59,6 +57,7 @@ def look_at_answers(site: Site) -> None:
         rows = connection.execute(
             select(promise, refresh_group.c.master)
             .join(refresh_group)
+            .where(_at.answered_within.is_not(None))
             .order_by(_at.refresh_group)
             .with_for_update(of=promise)
         ).all()

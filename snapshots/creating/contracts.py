@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from masters.contracts import contract
-from masters.contracts.contract import Contract, OnBreach, Terms
+from masters.contracts.contract import Contract, OnBreach, Promised, Terms
 from masters.contracts.errors import TermsContradict
 from sites.sessions import identity
 from sites.sessions.site import Site
@@ -66,9 +66,10 @@ def set_contract(
             "an answer."
         )
     keys = [one.key for one in members]
+    promised = Promised(visible_within=visible_within, answered_within=answered_within)
     with identity.initialised(site.peer(found.master)) as master:
         made = contract.put(master, who.site_id, site.name, group, keys, terms)
         # First: what the site keeps although the master does not, a refresh corrects.
         with identity.initialised(site) as connection:
-            answers.keep(connection, group, answered_within)
+            answers.keep(connection, group, promised)
         return made

@@ -50,7 +50,7 @@ class RefreshGroup:
     has_queues: bool
     #: whether snapshots of the site are to be unregistered at masters they have left
     has_left: bool
-    #: whether its master has promised to answer its changes within a time
+    #: whether its master has promised it something within a time
     has_promise: bool
 
     def shown_by(self, one: Snapshot) -> str | None:

@@ -226,12 +226,12 @@ def _tell_master(task: Task, seen: Window) -> None:
 
 
 def _follow_promise(task: Task, master: Connection) -> None:
-    """Keep at the site what the contract promises of answers now."""
+    """Keep at the site what the contract promises now."""
     if contract.promises_can_be_read(master):
         name = task.group.name
-        within = contract.answers_promised(master, task.who.site_id, name)
+        promised = contract.promised(master, task.who.site_id, name)
         with task.site.transaction() as connection:
-            answers.keep(connection, name, within)
+            answers.keep(connection, name, promised)
 
 
 def _shows_all_answers(task: Task) -> bool:

@@ -12,6 +12,7 @@ import deferred
 import masters
 import snapshots
 from groups import tasks
+from masters.contracts.contract import Promised
 from masters.contracts.errors import TermsContradict
 from sites import Directory, Site, configured, faults
 from sites.configured import Configuration
@@ -48,7 +49,7 @@ def promised(sites: Directory) -> None:
         f" VALUES ('g', 'hq', '{uuid.uuid4()}')",
     )
     with sites["jfk"].transaction() as connection:
-        answers.keep(connection, "g", WITHIN)
+        answers.keep(connection, "g", Promised(answered_within=WITHIN))
 
 
 def looked(jfk: Site) -> AnswerStatus:
@@ -256,6 +257,7 @@ def test_promise_of_answers_alone_is_a_contract_and_needs_changes(
         snapshots.set_contract(jfk, "codes", answered_within=WITHIN)
     with pytest.raises(TermsContradict, match="more than nothing"):
         snapshots.set_contract(jfk, "g", answered_within=timedelta(0))
-    snapshots.set_contract(jfk, "g", may_be_away=WITHIN)
+    snapshots.set_contract(jfk, "g", visible_within=WITHIN)
+    snapshots.look_at_answers(jfk)
     assert status_of(jfk, alone=True).answers == ()
     assert masters.list_contracts(world["hq"])[0].answered_within is None

@@ -1,0 +1,55 @@
+"""Of the work that is due, the refresh that is latest by its contract begins first."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from celery import Celery
+
+import deferred
+from masters.contracts.contract import Promised
+from sites import Site
+from snapshots.creating import answers
+from snaptide import beat
+from tests.linked_table import run
+
+#: By group, how many minutes ago it was refreshed, and within how many minutes changes
+#: are to be visible.
+GROUPS = {
+    "fresh": (1, 60),
+    "late": (30, 15),
+    "latest": (20, 5),
+    "new": (None, 15),
+    "free": (900, None),
+}
+
+
+@pytest.fixture
+def due(hq: Site) -> Site:
+    """A site with refreshes of all groups, and a purge, that are due."""
+    for name, (refreshed, within) in GROUPS.items():
+        at = "NULL" if refreshed is None else f"now() - interval '{refreshed} min'"
+        run(
+            hq,
+            "INSERT INTO snaptide.refresh_group (name, master, master_id, refreshed_at)"
+            f" VALUES ('{name}', 'lax', gen_random_uuid(), {at})",
+        )
+        if within is not None:
+            promised = Promised(visible_within=timedelta(minutes=within))
+            with hq.transaction() as connection:
+                answers.keep(connection, name, promised)
+    deferred.schedule(hq, "purge", every="1h")
+    for name in GROUPS:
+        deferred.schedule(hq, "refresh", name, every="1h")
+    return hq
+
+
+def test_the_latest_by_its_contract_is_first(
+    due: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(beat.Look, "_send", lambda _, one: sent.append(one.subject))
+    monkeypatch.setattr(beat, "enqueue", lambda *_args, **_options: None)
+    beat.Look(Celery(), due).look()
+    assert sent == ["new", "latest", "late", "fresh", "*", "free"]
