@@ -129,7 +129,7 @@ def _destinations(site: str, found: Sequence[Backlog]) -> Iterator[tuple[str, Ne
                     site=site,
                     kind="destination",
                     subject=one.destination,
-                    what=_cut(f"Its contract is broken: {state}"),
+                    what=_cut(f"Nothing is pushed to it: {state}"),
                     todo=f"snaptide destination validate {site} {one.destination}",
                 ),
             )

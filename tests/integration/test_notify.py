@@ -115,7 +115,7 @@ def test_what_happens_again_is_told_again(
     assert seen(orders["jfk"]) == {}
 
 
-def test_a_broken_contract_and_a_check_are_told(
+def test_a_budget_that_is_exceeded_and_a_check_are_told(
     orders: Directory, tmp_path: Path, taken: Taken
 ) -> None:
     run(
@@ -144,6 +144,7 @@ def test_a_broken_contract_and_a_check_are_told(
         ("destination", found.news[0].what),
         ("check", "2 rows differ without a reason."),
     ]
+    assert found.news[0].what.startswith("Nothing is pushed to it: ")
     assert "more than 1 GB" in found.news[0].what
     assert found.news[1].subject == "2"
 
