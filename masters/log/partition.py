@@ -122,7 +122,7 @@ def _refuse_unfit(connection: Connection, table: Table, columns: Sequence[str]) 
                 table=str(table.qualified),
                 column=name,
             )
-        reason = _why_unfit(connection, table.column(name))
+        reason = why_unfit(connection, table.column(name))
         if reason is not None:
             raise CannotPartition(
                 f"Column {name} of {table.qualified} cannot be a partition column: "
@@ -132,7 +132,8 @@ def _refuse_unfit(connection: Connection, table: Table, columns: Sequence[str]) 
             )
 
 
-def _why_unfit(connection: Connection, column: Column) -> str | None:
+def why_unfit(connection: Connection, column: Column) -> str | None:
+    """Why a log cannot record the values of a column; None if it can."""
     kind = column.recorded
     if len((PREFIX + column.name).encode()) > names.LIMIT:
         return f"its name has more than {names.LIMIT - len(PREFIX)} bytes"

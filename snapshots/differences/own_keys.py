@@ -51,12 +51,12 @@ def values(
         For each column of the log that tells rows of the snapshot from others, the
         hashes that it has in theirs.
     """
-    if not (log and (known := {*log.partition_columns} & {*snapshot.columns})):
+    if log is None or not log.partition_columns:
         return {}
     asked = {
         name: constants
-        for name, constants in demanded(snapshot.parts.shape).items()
-        if name in known and all(_fits(table.column(name), one) for one in constants)
+        for name, constants in telling(snapshot, table).items()
+        if name in log.partition_columns
     }
     found = {
         name: _hashes(master, log, table, table.column(name), constants)
@@ -66,6 +66,24 @@ def values(
         place: hashes
         for place, hashes in zip(partition.places(found), found.values(), strict=True)
         if hashes is not None
+    }
+
+
+def telling(snapshot: Snapshot, table: Table) -> Mapping[str, tuple[Constants, ...]]:
+    """Columns by which a log can tell a snapshot's rows from others, if it has them.
+
+    Parameters:
+        table: the master table.
+
+    Returns:
+        For each, the constants of which all rows of the snapshot have one.
+    """
+    return {
+        name: constants
+        for name, constants in demanded(snapshot.parts.shape).items()
+        if name in snapshot.columns
+        and name in table.names
+        and all(_fits(table.column(name), one) for one in constants)
     }
 
 

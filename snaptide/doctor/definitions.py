@@ -22,6 +22,7 @@ from snapshots.definitions.rewrites import refuse_generated_otherwise, why_rewri
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import ColumnChanged
 from snaptide.asking import asking
+from snaptide.doctor import partitions
 from snaptide.doctor.finding import Finding, error, info, warning
 
 
@@ -37,6 +38,7 @@ def check(connection: Connection, site: Site) -> Iterator[Finding]:
             with asking(site.peer(master)) as home:
                 for one in held:
                     yield from _of_snapshot(connection, home, site.name, one, me)
+                    yield from partitions.check(home, site.name, master, one)
                     yield from _asked(connection, home, site.name, master, one)
         except SnaptideError:
             # Another check reports a master or a table that is away.

@@ -1,0 +1,47 @@
+"""Advises partition columns, where many sites read each other's changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection
+
+from masters.log import partition, registration
+from masters.log.catalog import find_logs
+from sites.tables.table import describe
+from snapshots.definitions.snapshot import Snapshot
+from snapshots.differences import own_keys
+from snaptide.doctor.finding import Finding, info
+
+#: From so many sites on, what they save is worth what writers pay for it.
+MANY = 10
+
+
+def check(home: Connection, site: str, master: str, one: Snapshot) -> Iterator[Finding]:
+    """The finding that a snapshot reads changes of rows that cannot be its own.
+
+    Parameters:
+        home: a connection to the master.
+    """
+    table = describe(home, one.master)
+    usable = [
+        name
+        for name in sorted(own_keys.telling(one, table))
+        if partition.why_unfit(home, table.column(name)) is None
+    ]
+    logs = find_logs(home, [one.master])
+    if not usable or not logs:
+        return
+    sites = len({row.site_id for row in registration.of_table(home, one.master)})
+    there = partition.of_log(home, logs[0])
+    full = len(there) == partition.MOST
+    if sites < MANY or full or {*there} & {*usable}:
+        return
+    yield info(
+        site,
+        one.key,
+        f"Its refreshes read from the log of {one.master} the changes of all {sites} "
+        f"sites, though it has only rows with some values of {' and '.join(usable)}.",
+        f"snaptide log alter {master} {one.master} --partition-columns "
+        f"{','.join((*there, usable[0]))}",
+    )
