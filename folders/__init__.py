@@ -20,7 +20,9 @@ if TYPE_CHECKING:
         list_files as list_files,
         list_folders as list_folders,
     )
+    from folders.serve import application as application
     from folders.sync import sync as sync
+    from folders.watch import watch as watch
     from folders.work import SyncReport as SyncReport
 
 

@@ -66,6 +66,22 @@ def read(
     return sorted(found, key=lambda one: one.path)
 
 
+def find(connection: Connection, tables: Tables, path: str) -> Entry | None:
+    """The entry that has a path."""
+    statement = tables.sql(_READ + " WHERE path = %s")
+    with raw(connection).cursor(row_factory=class_row(Entry)) as cursor:
+        return cursor.execute(statement, [path]).fetchone()
+
+
+def below(connection: Connection, tables: Tables, path: str) -> list[Entry]:
+    """The entries within a folder, by path; all, if the path is empty."""
+    statement = tables.sql(
+        _READ + " WHERE removed_at IS NULL AND starts_with(path, %s) ORDER BY path"
+    )
+    with raw(connection).cursor(row_factory=class_row(Entry)) as cursor:
+        return cursor.execute(statement, [f"{path}/" if path else ""]).fetchall()
+
+
 def content(
     connection: Connection, tables: Tables, entry: uuid.UUID
 ) -> Iterator[bytes]:
@@ -75,6 +91,16 @@ def content(
         for (data,) in cursor.stream(statement, [entry]):
             assert isinstance(data, bytes)
             yield data
+
+
+def piece(
+    connection: Connection, tables: Tables, entry: uuid.UUID, number: int
+) -> bytes:
+    """One piece of an entry's content; empty behind the last."""
+    statement = tables.sql("SELECT data FROM {chunk} WHERE entry = %s AND n = %s")
+    with raw(connection).cursor(binary=True) as cursor:
+        found = cursor.execute(statement, [entry, number]).fetchone()
+    return b"" if found is None else bytes(found[0])  # type: ignore[call-overload]
 
 
 def add(
@@ -100,6 +126,36 @@ def add(
         driver.execute(statement, [entry.id, number, data])
     if entry.kind == "file" and digest.digest() != entry.sha256:
         raise MovedOn(MEANWHILE)
+
+
+def copy(connection: Connection, tables: Tables, entry: Entry, path: str) -> None:
+    """Write a new entry with the content of another one.
+
+    Raises:
+        psycopg.errors.UniqueViolation: another entry has the path.
+    """
+    driver, new = raw(connection), uuid.uuid4()
+    insert = tables.sql(
+        "INSERT INTO {entry} (id, path, kind, size, mtime, sha256, executable)"
+        " SELECT %s, %s, kind, size, mtime, sha256, executable FROM {entry}"
+        " WHERE id = %s"
+    )
+    driver.execute(insert, [new, path, entry.id])
+    content = "INSERT INTO {chunk} SELECT %s, n, data FROM {chunk} WHERE entry = %s"
+    driver.execute(tables.sql(content), [new, entry.id])
+
+
+_ALIKE = (
+    "SELECT EXISTS (SELECT FROM {entry} WHERE removed_at IS NULL"
+    " AND starts_with(lower(path) || '/', lower(%(path)s))"
+    " AND NOT starts_with(path || '/', %(path)s))"
+)
+
+
+def has_alike(connection: Connection, tables: Tables, path: str) -> bool:
+    """Whether another path, or a folder that it lies in, differs in case alone."""
+    found = raw(connection).execute(tables.sql(_ALIKE), {"path": f"{path}/"}).fetchone()
+    return found is not None and bool(found[0])
 
 
 def remove(connection: Connection, tables: Tables, gone: Sequence[Entry]) -> None:

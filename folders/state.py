@@ -104,8 +104,12 @@ def load(directory: Path, of: dict[str, str]) -> State:
     return state
 
 
-def save(directory: Path, state: State) -> None:
-    """Write down what is in step, after all that it says is on the disk."""
+def save(directory: Path, state: State, *, changed: bool = True) -> None:
+    """Write down what is in step, after all that it says is on the disk.
+
+    Parameters:
+        changed: other files are in step than before, and may not be on the disk yet.
+    """
     known = {
         path: {**asdict(one), "id": str(one.id)} for path, one in state.known.items()
     }
@@ -114,6 +118,8 @@ def save(directory: Path, state: State) -> None:
     with new.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
+        os.fsync(file.fileno())
+    if changed:
         # A file that a power failure leaves empty must not look like one written since.
         os.sync()
     new.replace(directory / _STATE)

@@ -57,11 +57,12 @@ def sync(
     with identity.confirmed(site) as connection:
         tables.require(site, connection, wanted)
         site_id = identity.read(connection).site_id
-    _refuse_unloaded(site, wanted)
+    refuse_unloaded(site, wanted)
     of = {"site": site.name, "database": str(site_id), "folder": str(wanted.folder)}
     with state.alone(directory):
         known = state.load(directory, of)
         here.forget_unfinished(directory)
+        before = dict(known.known)
         seen = scan.scan(directory, known, progress)
         with site.begin() as connection:
             there = {one.path: one for one in entries.read(connection, wanted)}
@@ -85,13 +86,17 @@ def sync(
             send_all(work)
         finally:
             known.scanned_ns = seen.began_ns
-            state.save(directory, known)
+            state.save(directory, known, changed=known.known != before)
         work.report.left = scan.listed(made.left)
         return work.report
 
 
-def _refuse_unloaded(site: Site, wanted: Tables) -> None:
-    """Refuse snapshots that show nothing yet, which would look like removed files."""
+def refuse_unloaded(site: Site, wanted: Tables) -> None:
+    """Refuse snapshots that show nothing yet, which would look like removed files.
+
+    Raises:
+        UnknownFolder.
+    """
     names = {str(wanted.entry), str(wanted.chunk)}
     for one in snapshots.list_snapshots(site):
         if one.name in names and not (one.loaded and one.updatable):

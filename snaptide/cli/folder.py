@@ -11,12 +11,15 @@ from rich.text import Text
 
 import folders
 from folders import SyncReport
+from folders import serve as serving
 from snaptide.cli.arguments import SiteArgument, duration
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
 from snaptide.cli.verbs import Verbs
+from snaptide.cli.web import address_of
+from snaptide.errors import BadArgument
 
 app = Verbs()
 
@@ -105,6 +108,15 @@ def sync(
             help="Remove also an unusually large share of the files.",
         ),
     ] = False,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="Go on, whenever something changes, until Ctrl-C."
+        ),
+    ] = False,
+    every: Annotated[
+        str, typer.Option(help="With --watch: how long it waits at most.")
+    ] = "30s",
 ) -> None:
     """Bring a directory and a folder into step.
 
@@ -114,7 +126,17 @@ def sync(
     was left alone, such as a symbolic link; it names each and says why.
 
     Example: snaptide folder sync jfk docs ~/docs
+
+    Example: snaptide folder sync jfk docs ~/docs --watch
     """
+    if watch:
+        if allow_mass_delete:
+            raise BadArgument("--watch goes without --allow-mass-delete.")
+        pause = duration("--every", every)
+        for report in folders.watch(site, name, directory, every=pause):
+            if _did_anything(report):
+                _show(program, report)
+        return
     with working(program, site, "folder sync") as shown, shown(name) as progress:
         report = folders.sync(
             site,
@@ -123,8 +145,44 @@ def sync(
             allow_mass_delete=allow_mass_delete,
             progress=progress,
         )
-    show(program, report, lambda: _shown(report))
+    _show(program, report)
     end_if(attention=report.left or report.conflicts)
+
+
+@app.command(report=False)
+def serve(
+    program: Program,
+    site: SiteArgument,
+    name: Name,
+    listen: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS:PORT", help="Where it is reached; port 0: any."),
+    ] = "127.0.0.1:8420",
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name under which it is reached, as behind a proxy."),
+    ] = None,
+) -> None:
+    """Serve a folder by WebDAV, for file managers and programs on this machine.
+
+    It asks nobody for a password, so it listens on addresses of this machine alone. For
+    others, put a proxy before it that asks for one. It stops with Ctrl-C.
+
+    Example: snaptide folder serve jfk docs
+    """
+    address, port = address_of(listen)
+    if address.strip("[]") not in serving.LOOPBACK:
+        raise BadArgument(
+            f"Other machines could reach {address}, and it asks nobody for a password: "
+            "listen on 127.0.0.1, and put a proxy before it."
+        )
+    hosts = (*serving.LOOPBACK, *(host or ()))
+    serving.run(
+        folders.application(site, name, hosts=hosts),
+        address.strip("[]"),
+        port,
+        lambda port: typer.echo(f"{name} is at http://{address}:{port}/", err=True),
+    )
 
 
 @app.command()
@@ -142,6 +200,14 @@ def clean(
     """
     age = duration("--older-than", older_than)
     show(program, folders.clean(site, name, older_than=age))
+
+
+def _did_anything(report: SyncReport) -> bool:
+    return any(getattr(report, name) for name in SyncReport.__slots__[3:])
+
+
+def _show(program: Program, report: SyncReport) -> None:
+    show(program, report, lambda: _shown(report))
 
 
 def _shown(report: SyncReport) -> RenderableType:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -294,6 +296,21 @@ def test_commands(snaptide: Snaptide, sites: Directory, tmp_path: Path) -> None:
     assert snaptide.report(*cleaning, "--older-than", "0s")["bytes"] == 3
     assert "SNP-600" in snaptide.said("folder", "clean", "jfk", "docs", code=1)
     assert "SNP-005" in snaptide.said("folder", "create", "hq", "n" * 50, code=1)
+
+
+def test_a_directory_is_watched(hq: Site, docs: Path) -> None:
+    with closing(folders.watch(hq, "docs", docs, every=timedelta(hours=1))) as reports:
+        assert next(reports).sent == 0
+        (docs / "new.txt").write_text("new")
+        report = next(reports)
+        assert (report.sent, report.left) == (1, {})
+        (docs / "new.txt").unlink()
+        assert next(reports).removed_there == 1
+    with closing(folders.watch(hq, "docs", docs, every=timedelta(0))) as reports:
+        next(reports)
+        run(hq, "UPDATE docs_entry SET path = 'b.txt' WHERE path = 'y.txt'")
+        assert next(reports).renamed == 1
+    assert (docs / "b.txt").read_text() == "y"
 
 
 def test_a_table_of_that_name_is_left_alone(hq: Site) -> None:
