@@ -28,6 +28,7 @@ _HELD_UP = {"55P03", "55006", "25006"}
 _UNCARRIED = (DataError, ProgrammingError)
 
 UNIQUE_VIOLATION = "23505"
+NO_RIGHT = "42501"
 #: The second one is for RESTRICT, from PostgreSQL 18 on.
 FOREIGN_KEY_VIOLATIONS = ("23503", "23001")
 #: Also with the states of CHECK and exclusion constraints.
@@ -47,7 +48,7 @@ def of(error: DBAPIError) -> str:
 def caused_by_data(error: DBAPIError) -> bool:
     """Whether trying the same change again would fail in the same way."""
     state = of(error)
-    if state == "42501":
+    if state == NO_RIGHT:
         return _ROW_SECURITY in str(error.orig)
     return not error.connection_invalidated and state[:2] not in _SYSTEM
 

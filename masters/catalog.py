@@ -127,6 +127,8 @@ publication_grant = Table(
     # The values of the parameters, as text.
     Column("parameters", JSONB, nullable=False),
     Column("granted_at", DateTime(timezone=True), server_default=func.now()),
+    # Whether its pushes may change the rows that it reads.
+    Column("updatable", Boolean, nullable=False, server_default=text("false")),
     UniqueConstraint("publication_id", "login"),
 )
 

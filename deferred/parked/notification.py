@@ -100,12 +100,21 @@ _NEW = sa.and_(
     error_transaction.c.told_at.is_(None),
 )
 
+#: A master of an earlier revision has these columns, too.
+_SHOWN = [
+    error_transaction.c[name]
+    for name in (
+        *("id", "origin", "origin_transaction", "origin_user", "parked_at"),
+        *("error_message", "tellings"),
+    )
+]
+
 #: Whether an earlier push has left conflicts of an origin, `its_id`, unreported.
 UNTOLD = sa.exists().where(_NEW).label("untold")
 
 
 def _untold(connection: Connection, sender_id: uuid.UUID) -> Sequence[Row[Any]]:
-    wanted = select(error_transaction).where(_NEW).order_by(error_transaction.c.id)
+    wanted = select(*_SHOWN).where(_NEW).order_by(error_transaction.c.id)
     return connection.execute(wanted, {"its_id": sender_id}).all()
 
 

@@ -27,6 +27,7 @@ from deferred.parked import (
     edit,
     error_dependencies,
     error_queue,
+    granted,
     left_out,
     present_names,
     restage_parked,
@@ -95,8 +96,9 @@ def retry(
     """
     with triggered.our_search_path(connection):
         gone = GoneColumns(by_name=True, without=without_gone)
-        row = begin(connection, error_id, gone)
-        return _retry(connection, master, row, edits, skip)
+        with granted.readable(error_queue.get(connection, error_id)):
+            row = begin(connection, error_id, gone)
+            return _retry(connection, master, row, edits, skip)
 
 
 def begin(
@@ -146,6 +148,7 @@ def _retry(
         steps, left = left_out.divide(connection, steps, skip, instead)
     if edits:
         _list_edited(connection, row, edits, steps, left)
+    granted.refuse_beyond(connection, row, steps)
     outcome = _apply(connection, steps, error_id)
     edited_keys = edit.renames(connection, error_id, edits, steps)
     renamed = outcome.takes_away or edited_keys
@@ -216,8 +219,9 @@ def retry_alone(
             if error_dependencies.has_lost(row) and not named:
                 reason = str(row.error_message)
                 return RetryReport(error_id=error_id, applied=False, reason=reason)
-            row = begin(connection, error_id, gone or GoneColumns(by_name=named))
-            return _retry(connection, master, row, edits, skip)
+            with granted.readable(row):
+                row = begin(connection, error_id, gone or GoneColumns(by_name=named))
+                return _retry(connection, master, row, edits, skip)
 
     try:
         return in_new_sessions(master.renew, work)

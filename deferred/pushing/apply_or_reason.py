@@ -220,7 +220,18 @@ def _failure(connection: Connection, steps: Steps, error: DBAPIError) -> ParkRea
     return ParkReason(
         reason="conflict" if state == sqlstate.UNIQUE_VIOLATION else "error",
         code=state,
-        message=refusal(connection, steps, error),
+        message=_beyond(steps, error) or refusal(connection, steps, error),
+    )
+
+
+def _beyond(steps: Steps, error: DBAPIError) -> str | None:
+    """What row-level security refused, where it is that of a publication."""
+    divided = [str(one.table.qualified) for one in steps.changed if one.table.divided]
+    if not (divided and sqlstate.of(error) == sqlstate.NO_RIGHT):
+        return None
+    return (
+        f"It makes a row of {', '.join(divided)} one that the master does not grant to "
+        "this site. Nothing of it was applied."
     )
 
 

@@ -35,7 +35,7 @@ from deferred.queues import budget, destination_state, queue, unqueued
 from masters.numbers import columns, contact
 from sites import Site, configured, retry, traces
 from sites.capture import position
-from sites.errors import SnaptideError
+from sites.errors import NotGranted, SnaptideError
 from sites.progress import Progress
 from sites.sessions import contacts, identity
 from sites.sessions.peers import Look
@@ -73,6 +73,7 @@ def push(
     Raises:
         BadOption: there is no such option, or its value is not allowed.
         SiteUnreachable: either end cannot be reached; the queue stays as it is.
+        NotGranted: the destination lets this site read, and change nothing.
         NoSuchDestination, DestinationDisabled, DestinationInvalid, PositionMismatch.
         DestinationJoins: it becomes a master, and does not have all rows yet.
         ChangesNotQueued: a trigger that queues changes is missing or off.
@@ -191,6 +192,12 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
     with site.peer(name).session() as target:
         with autocommit(target):
             there = reconcile.look_there(target, name, here.identity, also=_ALSO)
+        if not there.row.may_push:
+            raise NotGranted(
+                f"{name} grants {site.name} nothing that it may change: its grants are "
+                "to read.",
+                site=site.name,
+            )
         pair = reconcile.confirm(origin, target, here, there)
         if run.numbered:
             contact.keep_supplied(origin, target, pair)
@@ -211,7 +218,7 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
             push_all(ends, who, run)
         if run.most_calls is None:
             run.token = _token(target, there, run)
-        if there.row.untold or run.error_ids:
+        if there.row.may_tell and (there.row.untold or run.error_ids):
             notification.announce(target, name, who.id)
     if run.too_many_errors:
         parked = run.parked + len(run.error_ids)
@@ -241,7 +248,15 @@ def _token(target: Connection, there: Look, run: Run) -> Token:
 
 #: What a push asks its destination besides who it is. All that it answered before
 #: was committed there at the position.
-_ALSO = (notification.UNTOLD, position.CURRENT)
+_ALSO = (
+    notification.UNTOLD,
+    position.CURRENT,
+    # Logins of publications push if these are updatable, and read nothing of hooks.
+    func.has_any_column_privilege("snaptide.push_batch", "INSERT").label("may_push"),
+    func.has_column_privilege("snaptide.error_transaction", "told_at", "UPDATE").label(
+        "may_tell"
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,13 +28,14 @@ def grant(
     *,
     login: str | None = None,
     parameters: Mapping[str, str] | None = None,
+    updatable: bool = False,
 ) -> Grant:
     """Let a site read a publication, for some values (Virtuoso: REPL_GRANT).
 
     The master binds the values to the login: whatever that asks, it sees rows with
-    these values and no others. Its snapshots need no conditions. A grant that is given
-    again takes the place of the one before, and the site's next refresh compares all
-    rows.
+    these values and no others, and changes no others. Its snapshots need no conditions.
+    A grant that is given again takes the place of the one before, and the site's next
+    refresh compares all rows.
 
     Parameters:
         master: as the user who owns the tables.
@@ -43,10 +44,14 @@ def grant(
         login: the role as which the site connects to the master, by default of the
             site's name. It exists, and has no rights.
         parameters: a value, as text, for each parameter of the publication.
+        updatable: the site may push changes of these rows. A row has to be one of them
+            before the change and after it, or the transaction is parked. The login may
+            create temporary tables then.
 
     Raises:
         UnknownPublication: the master has none of that name.
         LoginUnfit: the login may do more than what is granted, or is another site's.
+        CannotPublish: changes of a table would reach other rows, too.
         WrongParameters: a value is missing, is too many, or does not fit.
         CannotPublish: no site can be called so.
     """
@@ -61,17 +66,20 @@ def grant(
             locks.briefly(connection)
             publication.alone(connection)
             row = publication.find(connection, master, publication_name)
-            logins.refuse_unfit(connection, role, site)
+            pushes = updatable or _pushes(connection, role, but=row.id)
+            logins.refuse_unfit(connection, role, site, updatable=bool(pushes))
             shown = publication.described(connection, row)
             _refuse_other(shown, given)
             former = _close(connection, shown, row.id, site)
-            _store(connection, row.id, site, role, given)
+            _store(connection, row.id, site, role, given, updatable=updatable)
             [made] = [
                 g for g in publication.grants_of(connection, row.id) if g.site == site
             ]
-            publication.run(connection, policies.opening_ours(role))
+            publication.bind_ours(connection)
+            _open_ours(connection, role)
             publication.let_read(connection, row.id, publication_name, made)
-            _close_ours(connection, former)
+            if former is not None and former != role:
+                _open_ours(connection, former)
     return made
 
 
@@ -106,7 +114,7 @@ def revoke(master: Site, publication_name: str, site: str) -> None:
             publication.alone(connection)
             for table in tables:
                 publication.compare_all(connection, site, table)
-            _close_ours(connection, login)
+            _open_ours(connection, str(login))
 
 
 def _store(
@@ -115,6 +123,8 @@ def _store(
     site: str,
     login: str,
     parameters: Mapping[str, str],
+    *,
+    updatable: bool,
 ) -> None:
     connection.execute(
         insert(publication_grant).values(
@@ -122,6 +132,7 @@ def _store(
             site_name=site,
             login=login,
             parameters=dict(parameters),
+            updatable=updatable,
         )
     )
 
@@ -144,11 +155,26 @@ def _close(
     return str(login)
 
 
-def _close_ours(connection: Connection, login: str | None) -> None:
-    """Take away what a login without any grant may do with tables of ours."""
-    left = select(func.count()).where(_at.login == login)
-    if login is not None and not connection.scalar(left):
-        publication.run(connection, policies.closing_ours(login))
+def _open_ours(connection: Connection, login: str) -> None:
+    """Let a login do with tables of ours what its grants need, and nothing else."""
+    publication.run(connection, policies.closing_ours(login))
+    pushes = _pushes(connection, login)
+    if pushes is not None:
+        opened = policies.opening_ours(login, updatable=pushes)
+        publication.run(connection, opened)
+
+
+def _pushes(connection: Connection, login: str, but: int = 0) -> bool | None:
+    """Whether a grant lets a login push; None if nothing is granted to it.
+
+    Parameters:
+        but: the id of a publication whose grant does not count.
+    """
+    its = select(func.bool_or(_at.updatable))
+    found: bool | None = connection.scalar(
+        its.where(_at.login == login, _at.publication_id != but)
+    )
+    return found
 
 
 def _refuse_other(shown: Publication, given: Mapping[str, str]) -> None:

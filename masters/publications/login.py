@@ -9,10 +9,15 @@ from masters.publications import sql
 from masters.publications.errors import LoginUnfit
 
 
-def refuse_unfit(connection: Connection, login: str, site: str) -> None:
+def refuse_unfit(
+    connection: Connection, login: str, site: str, *, updatable: bool
+) -> None:
     """Refuse a login that could do more than a site may.
 
     What is granted to PUBLIC counts, because the login has it too.
+
+    Parameters:
+        updatable: it pushes, for which it needs temporary tables; or it did.
 
     Raises:
         LoginUnfit: the login is not there, may do more, or is another site's.
@@ -22,6 +27,7 @@ def refuse_unfit(connection: Connection, login: str, site: str) -> None:
     other = connection.scalar(others.limit(1))
     if other is not None:
         raise LoginUnfit(f"{login} is the login of {other}.", login=login)
-    found = connection.scalars(text(sql.load("rights")), {"login": login}).all()
+    asked = {"login": login, "updatable": updatable}
+    found = connection.scalars(text(sql.load("rights")), asked).all()
     if found:
         raise LoginUnfit(f"{login}: {'; '.join(found)}.", login=login)

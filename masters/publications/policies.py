@@ -17,7 +17,7 @@ from masters.log import partition
 from masters.publications.template import Template
 from sites import QualifiedName
 from sites.catalog import SCHEMA
-from sites.names import identifier
+from sites.names import comma, identifier, identifiers
 from sites.tables.table import Table
 from sites.transfer.values import unsized
 
@@ -29,23 +29,108 @@ _OTHERS = sql.Identifier(f"{PREFIX}others")
 _MINE = sql.Identifier(f"{PREFIX}site")
 _ROLE = sql.Identifier(ROLE)
 
-#: What a login may do with tables of ours, and in which rows of them.
-_CONTACT = "name = (SELECT snaptide.granted_site()) AND role = 'site'"
+_OWN = "{} = ANY ((SELECT snaptide.granted_origins())::uuid[])"
+_SITE = "(SELECT snaptide.granted_site())"
+_CONTACT = f"name = {_SITE} AND role = 'site'"
 _PUBLISHED = "snaptide.is_granted(table_schema, table_name)"
-_REGISTERED = f"site_name = (SELECT snaptide.granted_site()) AND {_PUBLISHED}"
-_OF_SITE = "{} IN (SELECT p.site_id FROM snaptide.peer p)"
-OURS: dict[str, tuple[str, str]] = {
-    "peer": ("SELECT, INSERT, UPDATE", _CONTACT),
-    "registered_snapshot": ("SELECT, INSERT, UPDATE, DELETE", _REGISTERED),
-    "push_marker": ("SELECT", _OF_SITE.format("origin_id")),
-    "error_footprint": ("SELECT", "false"),
-    "snapshot_log": ("SELECT", _PUBLISHED),
-    "site_ddl": ("SELECT", f"{_PUBLISHED} AND NOT withheld"),
-    "lens": ("SELECT", _PUBLISHED),
-    "group_schema": ("SELECT", _PUBLISHED),
-    "second_way": ("SELECT", "false"),
-    "image": ("SELECT", "false"),
-    "snapshot": ("SELECT", "false"),
+_BY_SITE = _OWN.format("origin_id")
+#: Those that the login's transaction has parked. It does not read what operators make
+#: of them later: they may put rows of the master there.
+_JUST_PARKED = (
+    "error_id IN (SELECT t.id FROM snaptide.error_transaction t"
+    " WHERE t.parked_at >= now())"
+)
+#: Calls as they should be: an operator's program reads them.
+_CALLS = (
+    "snaptide.is_granted(target_schema, target_table)"
+    " AND COALESCE(old_values, new_values) IS NOT NULL"
+    " AND COALESCE(json_typeof(old_values), 'object') = 'object'"
+    " AND COALESCE(json_typeof(new_values), 'object') = 'object'"
+    " AND COALESCE(json_typeof(current_values), 'object') = 'object'"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ours:
+    """What a login may do with a table of ours, and in which rows of it.
+
+    It has no `UPDATE` on whole tables: with that it could lock them.
+    """
+
+    #: what each login may do; and besides, what those that push may
+    rights: str = ""
+    pushes: str = ""
+    #: the rows that it sees, and those that it may write, if these are fewer
+    rows: str
+    written: str = ""
+
+
+OURS: dict[str, Ours] = {
+    "peer": Ours(
+        rights="SELECT, INSERT (site_id, role, name, incarnation, former, contact_no,"
+        " token, next_token), UPDATE (name, incarnation, former, contact_no, token,"
+        " next_token)",
+        rows=_CONTACT,
+    ),
+    "registered_snapshot": Ours(
+        rights="SELECT, INSERT, UPDATE, DELETE",
+        rows=f"site_name = {_SITE} AND {_PUBLISHED}",
+    ),
+    "push_marker": Ours(
+        rights="SELECT",
+        pushes="INSERT (origin_id, origin, watched),"
+        " UPDATE (batch_no, batch_id, order_no)",
+        rows=_BY_SITE,
+        written=f"{_BY_SITE} AND origin = {_SITE}",
+    ),
+    # Transactions that began elsewhere would tell of these sites.
+    "push_batch": Ours(
+        rights="SELECT",
+        pushes="INSERT (origin_id, number, id, orders, started, transactions, origins,"
+        " made, traceparent), UPDATE (id, orders, started, transactions, origins, made,"
+        " traceparent)",
+        rows=_BY_SITE,
+        written=f"{_BY_SITE} AND origins IS NULL AND made IS NULL",
+    ),
+    "error_transaction": Ours(
+        rights="SELECT",
+        pushes="INSERT (origin_id, origin, origin_transaction, origin_user, batch_no,"
+        " order_no, start_time, sources, reason, error_code, error_message, waits_for,"
+        " target_columns)",
+        rows=_BY_SITE,
+        written=f"{_BY_SITE} AND origin = {_SITE} AND sources IS NULL"
+        " AND reason <> 'withdrawn' AND snaptide.known_types(target_columns)",
+    ),
+    "error_call": Ours(
+        pushes="SELECT, INSERT, UPDATE (old_values, new_values, conflict)",
+        rows=_JUST_PARKED,
+        written=f"{_JUST_PARKED} AND {_CALLS}",
+    ),
+    "error_procedure": Ours(
+        pushes="SELECT",
+        rows="error_id IN (SELECT t.id FROM snaptide.error_transaction t)",
+    ),
+    "error_footprint": Ours(rights="SELECT, DELETE", pushes="INSERT", rows=_BY_SITE),
+    "resolution_record": Ours(
+        pushes="SELECT, INSERT (table_schema, table_name, row_key, origin, kind,"
+        " origin_transaction, reference, sequence_no, method, decision, old_values,"
+        " new_values, current_values, result_values, master, changed_at, columns,"
+        " rules_version, reason, number, call_no, deleted_at), UPDATE (result_values),"
+        " DELETE",
+        rows=f"origin = {_SITE} AND {_PUBLISHED} AND resolved_at >= now()",
+    ),
+    "column_group": Ours(pushes="SELECT", rows=_PUBLISHED),
+    "comparison": Ours(pushes="SELECT", rows=_PUBLISHED),
+    "resolution_rule": Ours(pushes="SELECT", rows=_PUBLISHED),
+    "rules_version": Ours(pushes="SELECT (id, columns)", rows="true"),
+    "unchecked_table": Ours(pushes="SELECT", rows=_PUBLISHED),
+    "snapshot_log": Ours(rights="SELECT", rows=_PUBLISHED),
+    "site_ddl": Ours(rights="SELECT", rows=f"{_PUBLISHED} AND NOT withheld"),
+    "lens": Ours(rights="SELECT", rows=_PUBLISHED),
+    "group_schema": Ours(rights="SELECT", rows=_PUBLISHED),
+    "second_way": Ours(rights="SELECT", rows="false"),
+    "image": Ours(rights="SELECT", rows="false"),
+    "snapshot": Ours(rights="SELECT", rows="false"),
 }
 #: What it may read as a whole: who the master is.
 FACTS = ("site_identity", "alembic_version")
@@ -104,10 +189,23 @@ def unbinding(
 def binding_ours() -> Iterator[sql.Composed]:
     """The statements that show logins their site's rows of tables of ours."""
     yield from guarding(_ours())
-    for table, (_, condition) in zip(_ours(), OURS.values(), strict=True):
-        yield sql.SQL("CREATE POLICY {} ON {} AS RESTRICTIVE TO {} USING ({})").format(
-            _MINE, identifier(table), _ROLE, sql.SQL(condition)
+    for table, its in zip(_ours(), OURS.values(), strict=True):
+        yield sql.SQL(
+            "CREATE POLICY {} ON {} AS RESTRICTIVE TO {} USING ({}) WITH CHECK ({})"
+        ).format(
+            _MINE,
+            identifier(table),
+            _ROLE,
+            sql.SQL(its.rows),
+            sql.SQL(its.written or its.rows),
         )
+
+
+#: Whether the policies of tables of ours are those of this version.
+BOUND = sql.SQL(
+    "SELECT count(*) = {} FROM pg_policy WHERE polname = {}"
+    " AND polrelid IN (SELECT oid FROM pg_class WHERE relnamespace = {}::regnamespace)"
+).format(sql.Literal(len(OURS)), sql.Literal(f"{PREFIX}site"), sql.Literal(SCHEMA))
 
 
 def unbinding_ours() -> Iterator[sql.Composed]:
@@ -117,22 +215,47 @@ def unbinding_ours() -> Iterator[sql.Composed]:
     yield from unguarding(_ours())
 
 
-def opening(one: Published, login: str) -> Iterator[sql.Composed]:
-    """The statements that give a login its rights on a table and its log."""
+def opening(one: Published, login: str, *, updatable: bool) -> Iterator[sql.Composed]:
+    """The statements that give a login its rights on a table and its log.
+
+    Parameters:
+        updatable: it may change the rows that it reads, as the policy then says.
+    """
     to, name = sql.Identifier(login), identifier(one.table.qualified)
     yield sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(
         sql.Identifier(one.table.schema), to
     )
-    if one.columns is None:
-        yield sql.SQL("GRANT SELECT ON {} TO {}").format(name, to)
-    else:
-        # A refresh of all rows reads them page by page.
-        read = dict.fromkeys(("ctid", *one.columns))
-        columns = sql.SQL(", ").join(map(sql.Identifier, read))
-        # A refresh locks the table against DDL, for which PostgreSQL wants a right on
-        # the whole of it. No policy lets a login insert any row.
-        yield sql.SQL("GRANT SELECT ({}), INSERT ON {} TO {}").format(columns, name, to)
+    yield sql.SQL("GRANT {} ON {} TO {}").format(
+        sql.SQL(", ").join(_rights(one, updatable=updatable)), name, to
+    )
     yield sql.SQL("GRANT SELECT ON {} TO {}").format(identifier(one.log_name), to)
+    if updatable:
+        yield sql.SQL("ALTER POLICY {} ON {} WITH CHECK ({}{})").format(
+            _named(one.publication_id),
+            name,
+            sql.SQL("(SELECT snaptide.may_change({}))").format(
+                sql.Literal(one.publication_id)
+            ),
+            _rows(one),
+        )
+
+
+def _rights(one: Published, *, updatable: bool) -> Iterator[sql.Composable]:
+    if one.columns is None:
+        yield sql.SQL("SELECT")
+        if updatable:
+            yield sql.SQL("INSERT, UPDATE, DELETE")
+        return
+    # A refresh of all rows reads them page by page.
+    read = dict.fromkeys(("ctid", *one.columns))
+    yield sql.SQL("SELECT ({})").format(comma(identifiers([*read])))
+    # A refresh locks the table against DDL, for which PostgreSQL wants a right on the
+    # whole of it. Of those that do not push, no policy lets a login insert any row.
+    if updatable:
+        columns = comma(identifiers(one.columns))
+        yield sql.SQL("INSERT ({0}), UPDATE ({0}), DELETE").format(columns)
+    else:
+        yield sql.SQL("INSERT")
 
 
 def closing(tables: Iterable[QualifiedName], login: str) -> Iterator[sql.Composed]:
@@ -141,18 +264,26 @@ def closing(tables: Iterable[QualifiedName], login: str) -> Iterator[sql.Compose
         yield sql.SQL("REVOKE ALL ON {} FROM {}").format(name, sql.Identifier(login))
 
 
-def opening_ours(login: str) -> Iterator[sql.Composed]:
-    """The statements that give a login its rights on tables of ours."""
+def opening_ours(login: str, *, updatable: bool) -> Iterator[sql.Composed]:
+    """The statements that give a login its rights on tables of ours.
+
+    Parameters:
+        updatable: it may push.
+    """
     to = sql.Identifier(login)
     # Policies bind those who inherit, which a role made with NOINHERIT does not by
     # itself. By SET ROLE it would be a member of none.
     yield sql.SQL("GRANT {}, snaptide_apply TO {} WITH INHERIT TRUE, SET FALSE").format(
         _ROLE, to
     )
-    for name, (rights, _) in OURS.items():
-        yield sql.SQL("GRANT {} ON {} TO {}").format(
-            sql.SQL(rights), sql.Identifier(SCHEMA, name), to
-        )
+    for name, its in OURS.items():
+        rights = [its.rights, its.pushes if updatable else ""]
+        if any(rights):
+            yield sql.SQL("GRANT {} ON {} TO {}").format(
+                sql.SQL(", ".join(filter(None, rights))),
+                sql.Identifier(SCHEMA, name),
+                to,
+            )
     for name in FACTS:
         yield sql.SQL("GRANT SELECT ON {} TO {}").format(
             sql.Identifier(SCHEMA, name), to

@@ -46,6 +46,8 @@ class Grant:
     #: the values of the parameters of the publication's conditions
     parameters: Mapping[str, str]
     granted_at: datetime
+    #: its pushes may change the rows that it reads
+    updatable: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +147,8 @@ def alter_publication(
         UnknownPublication: the master has none of that name.
         WrongParameters: a condition has a parameter for which a grant has no value, or
             not a fitting one.
-        CannotPublish, BadTemplate, UnknownTable, NoSnapshotLog: as for
-            `create_publication`.
+        CannotPublish: also if a site pushes, and a table is not fit for that.
+        BadTemplate, UnknownTable, NoSnapshotLog: as for `create_publication`.
     """
     given = tables or where or columns or ddl is None
     wanted = publishable.wanted(tables, where or {}, columns or {}) if given else []
@@ -266,6 +268,7 @@ def grants_of(connection: Connection, publication_id: int) -> list[Grant]:
             login=row.login,
             parameters=row.parameters,
             granted_at=row.granted_at,
+            updatable=row.updatable,
         )
         for row in connection.execute(wanted)
     ]
@@ -278,10 +281,13 @@ def let_read(
 
     Raises:
         WrongParameters: a value does not fit the column that it is compared with.
+        CannotPublish: a table is not fit for changes of sites.
     """
     for one in published(connection, publication_id):
         publishable.refuse_unfit_values(connection, one, grant.parameters)
-        run(connection, policies.opening(one, grant.login))
+        if grant.updatable:
+            publishable.refuse_unfit_for_changes(connection, one.table)
+        run(connection, policies.opening(one, grant.login, updatable=grant.updatable))
         compare_all(connection, grant.site, one.table.qualified)
 
 
@@ -384,6 +390,13 @@ def _open_role(connection: Connection) -> None:
     role = sql.Literal(policies.ROLE), sql.Identifier(policies.ROLE)
     run(connection, [made.format(*role)])
     run(connection, policies.binding_ours())
+
+
+def bind_ours(connection: Connection) -> None:
+    """Bind tables of ours as this version does, if an earlier one has bound them."""
+    if raw(connection).execute(policies.BOUND).fetchone() != (True,):
+        run(connection, policies.unbinding_ours())
+        run(connection, policies.binding_ours())
 
 
 def described(connection: Connection, row: Row[Any]) -> Publication:

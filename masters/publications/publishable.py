@@ -13,6 +13,7 @@ from masters import group_schema
 from masters.catalog import publication_table
 from masters.log import partition
 from masters.log.catalog import find_logs, get_log
+from masters.publications import sql as sql_files
 from masters.publications import template
 from masters.publications.errors import BadTemplate, CannotPublish, WrongParameters
 from masters.publications.policies import Published
@@ -133,6 +134,20 @@ def refuse_unfit_values(
                 f"{one.table.qualified}, of type {kind}.",
                 parameter=parameter,
             ) from error
+
+
+def refuse_unfit_for_changes(connection: Connection, table: Table) -> None:
+    """Refuse a table whose changes reach further than the policies of a publication.
+
+    Raises:
+        CannotPublish.
+    """
+    found = connection.scalars(sa.text(sql_files.load("reaching")), {"oid": table.oid})
+    if why := found.all():
+        raise CannotPublish(
+            f"Sites cannot change {table.qualified}: {'; '.join(why)}.",
+            table=str(table.qualified),
+        )
 
 
 def _refuse_unfit(connection: Connection, one: Published) -> None:

@@ -1,7 +1,8 @@
-"""Trigger functions of ours are called by triggers of ours, and by no others."""
+"""Grants with which sites push; functions that triggers call are not for everybody."""
 
 from __future__ import annotations
 
+import sqlalchemy as sa
 from alembic import op
 
 from sites.sessions.revisions import folder
@@ -26,11 +27,30 @@ $$
 """
 
 
+_FUNCTIONS = (
+    *("known_types(jsonb)", "bound_login()", "may_change(int)", "granted_origins()"),
+)
+
+
 def upgrade() -> None:
     _run((folder() / "sql" / "trigger_functions.sql").read_text("utf-8"))
+    op.add_column(
+        "publication_grant",
+        sa.Column("updatable", sa.Boolean(), nullable=False, server_default="false"),
+        schema="snaptide",
+    )
+    _run((folder() / "sql" / "updatable_grants.sql").read_text("utf-8"))
+    login = sa.Column(
+        "login", sa.Text(), server_default=sa.text("snaptide.bound_login()")
+    )
+    op.add_column("error_transaction", login, schema="snaptide")
 
 
 def downgrade() -> None:
+    op.drop_column("error_transaction", "login", schema="snaptide")
+    for function in _FUNCTIONS:
+        op.execute(f"DROP FUNCTION snaptide.{function}")
+    op.drop_column("publication_grant", "updatable", schema="snaptide")
     _run(_BACK)
 
 

@@ -125,9 +125,10 @@ class BeyondGrant(SnapshotRefused):
 
     code = "SNP-291"
     hint = (
-        "Leave out --updatable, --where and --follow, and name the columns that are "
-        "granted (--columns): the master chooses the rows. For more, the site needs a "
-        "user at the master that is no login of a publication."
+        "Leave out --where and --follow, and name the columns that are granted "
+        "(--columns): the master chooses the rows. For --updatable, the grant has to "
+        "be updatable, too. For more, the site needs a user at the master that is no "
+        "login of a publication."
     )
 
 

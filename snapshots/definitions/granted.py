@@ -13,9 +13,10 @@ from sqlalchemy import Connection, text
 from sites.tables.table import Table
 from snapshots.definitions.errors import BeyondGrant
 
-_UNREADABLE = text(
+_GRANTED = text(
     "SELECT ARRAY(SELECT c FROM unnest(CAST(:columns AS text[])) c"
-    " WHERE NOT has_column_privilege(CAST(:table AS oid), c, 'SELECT')) FROM pg_roles"
+    " WHERE NOT has_column_privilege(CAST(:table AS oid), c, 'SELECT')) AS unreadable,"
+    " has_table_privilege(CAST(:table AS oid), 'DELETE') AS updatable FROM pg_roles"
     " WHERE rolname = 'snaptide_site' AND pg_has_role(oid, 'USAGE')"
 )
 
@@ -34,19 +35,20 @@ def refuse_beyond(
         connection: to the master. Any other user's rights are not asked for here.
 
     Raises:
-        BeyondGrant: a column may not be read; it is to be updatable; or it has a
-            condition, which the master would check in a temporary table.
+        BeyondGrant: a column may not be read; it is to be updatable, and the grant is
+            not; or it has a condition, which the master would check in a temporary
+            table.
     """
     # A superuser is a member of every role, and bound by no policy.
     if not table.divided:
         return
     asked = {"columns": [*columns], "table": table.oid}
-    unreadable = connection.scalar(_UNREADABLE, asked)
-    if unreadable is None:
+    granted = connection.execute(_GRANTED, asked).one_or_none()
+    if granted is None:
         return
-    wanted = [f"column {one}" for one in unreadable]
+    wanted = [f"column {one}" for one in granted.unreadable]
     wanted += ["a condition of its own"] if condition is not None else []
-    wanted += ["changes of rows"] if updatable else []
+    wanted += ["changes of rows"] if updatable and not granted.updatable else []
     if wanted:
         raise BeyondGrant(
             f"The master does not grant to this site, of {table.qualified}: "

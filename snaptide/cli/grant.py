@@ -37,6 +37,9 @@ def grant(
             help="The role as which the site connects; default: of the site's name.",
         ),
     ] = None,
+    updatable: Annotated[
+        bool, typer.Option("--updatable", help="The site may push changes of its rows.")
+    ] = False,
 ) -> None:
     """Let a site read a publication of a master, for some values.
 
@@ -45,10 +48,15 @@ def grant(
     again, the publication is read with the new values, and the next refresh compares
     all rows.
 
+    With --updatable it changes just these rows, too, and may create temporary tables. A
+    transaction that changes others, or makes one of another's, is parked.
+
     Example: snaptide grant hq sales store3 --param store=3
 
-    Example: snaptide grant hq sales store3 --param store=3 --login s3
+    Example: snaptide grant hq sales store3 --param store=3 --login s3 --updatable
     """
     values = parameters(param, "--param")
-    made = masters.grant(site, publication, name, login=login, parameters=values)
+    made = masters.grant(
+        site, publication, name, login=login, parameters=values, updatable=updatable
+    )
     show(program, made)

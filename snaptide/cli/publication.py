@@ -143,12 +143,17 @@ def _shown(found: masters.Publication) -> RenderableType:
         for one in found.tables
     ]
     grants = [
-        (one.site, one.login, [f"{k}={v}" for k, v in one.parameters.items()])
+        (
+            one.site,
+            one.login,
+            [f"{k}={v}" for k, v in one.parameters.items()],
+            one.updatable,
+        )
         for one in found.grants
     ]
     follow = "follow" if found.ddl else "do not follow"
     return Group(
         Text(f"Sites {follow} DDL."),
         table(["table", "rows", "columns"], tables),
-        table(["site", "login", "parameters"], grants),
+        table(["site", "login", "parameters", "updatable"], grants),
     )

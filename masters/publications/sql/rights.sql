@@ -18,6 +18,7 @@ named AS (
     JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
       AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+      AND n.nspname !~ '^pg_(toast_)?temp_'
       -- Rights on tables of ours, and on logs, come with a grant and go with it.
       AND (n.nspname <> 'snaptide'
            OR NOT EXISTS (SELECT FROM snaptide.publication_grant g WHERE g.login = :login))
@@ -36,9 +37,13 @@ opened AS (
 functions AS (
     SELECT p.oid::regprocedure::text AS name FROM pg_proc p
     JOIN pg_namespace n ON n.oid = p.pronamespace, login
-    WHERE p.prosecdef AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'snaptide')
-      AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
-      AND has_schema_privilege(login.oid, n.oid, 'USAGE')
+    -- Functions that triggers call need a table of its own, as temporary ones are; whether it
+    -- may use their schema can change with what is granted next.
+    WHERE p.prosecdef
+      AND CASE WHEN p.prorettype = 'trigger'::regtype THEN :updatable
+               ELSE n.nspname NOT IN ('pg_catalog', 'information_schema', 'snaptide')
+                    AND p.prorettype <> 'event_trigger'::regtype
+                    AND has_schema_privilege(login.oid, n.oid, 'USAGE') END
       AND has_function_privilege(login.oid, p.oid, 'EXECUTE')
     ORDER BY 1 LIMIT 10
 )
@@ -66,7 +71,14 @@ UNION ALL
 SELECT 'it may create temporary tables, and triggers on them that call functions of others '
        '(REVOKE TEMPORARY ON DATABASE ' || quote_ident(current_database()) || ' FROM PUBLIC, '
        'and grant it to those who need it)'
-FROM login WHERE has_database_privilege(login.oid, current_database(), 'TEMPORARY')
+FROM login
+WHERE NOT :updatable AND has_database_privilege(login.oid, current_database(), 'TEMPORARY')
+UNION ALL
+SELECT 'it may not create temporary tables, which its pushes fill '
+       '(GRANT TEMPORARY ON DATABASE ' || quote_ident(current_database()) || ' TO '
+       || quote_ident(rolname) || ')'
+FROM login
+WHERE :updatable AND NOT has_database_privilege(oid, current_database(), 'TEMPORARY')
 UNION ALL
 SELECT 'it may create schemas'
 FROM login WHERE has_database_privilege(login.oid, current_database(), 'CREATE')

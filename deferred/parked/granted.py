@@ -1,0 +1,105 @@
+"""Keeping retries of a site's parked transactions to what is granted to its login.
+
+The login of a publication writes its entries of the error queue itself, and may put
+there what it likes. A push of such changes would be bound by the master's policies; a
+retry has the rights of an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Row, Text, literal, or_, select
+
+from deferred.errors import RetryFailed
+from deferred.procedures.steps import Steps
+from masters.publications import bounds
+from masters.publications.bounds import Bounds
+from sites.transfer.values import from_text
+from sites.writing.staged import Staged, selected
+
+#: Kinds of changes without an old image; those without a new one.
+_MAKE, _REMOVE = ("I", "N", "A"), ("D",)
+
+
+def refuse_beyond(connection: Connection, row: Row[Any], steps: Steps) -> None:
+    """Refuse a transaction that a login parked and that reaches beyond its grant.
+
+    Each row has to be one that is granted, before the change and after it, as by a
+    push.
+
+    Parameters:
+        row: the transaction's row of error_transaction.
+        steps: its calls, as they are about to be applied.
+
+    Raises:
+        RetryFailed.
+    """
+    if row.login is None:
+        return
+    if steps.calls:
+        raise _refused(row, "it calls procedures, which are granted to no site")
+    for staged in steps.changed:
+        name = staged.table.qualified
+        its = bounds.of_login(connection, row.login, name)
+        if its is None:
+            raise _refused(row, f"{row.login} is granted no changes of {name} now")
+        beyond = [c for c in staged.columns if c not in (its.columns or staged.columns)]
+        if beyond:
+            raise _refused(row, f"column {beyond[0]} of {name} is not granted")
+        found = connection.scalar(_outside(staged, steps, its))
+        if found is not None:
+            raise _refused(
+                row,
+                f"call {found} is about a row of {name} that is not granted to "
+                f"{row.origin}, or makes it one (snaptide grant with other values, or "
+                "an edited value)",
+            )
+
+
+@contextmanager
+def readable(row: Row[Any]) -> Iterator[None]:
+    """Refuse a transaction that a login has parked in a form that no push gives it.
+
+    Raises:
+        RetryFailed.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError) as error:
+        if row.login is None:
+            raise
+        why = f"no push of {row.origin} has parked it like this: delete it"
+        raise _refused(row, why) from error
+
+
+def _outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[int]]:
+    """The first call about a row that is outside: before, now, or afterwards."""
+    target, key = staged.table.sql(), staged.identity[0]
+    makes, removes = staged.kind(*_MAKE), staged.kind(*_REMOVE)
+    outside: list[ColumnElement[bool]] = []
+    for column, text in its.values.items():
+        value = from_text(literal(text, Text), staged.table.column(column).recorded)
+        now = target.c[column].is_distinct_from(value)
+        outside.append(sa.and_(target.c[key].is_not(None), now))
+        if column not in staged.columns:
+            # What a new row gets there is known only afterwards.
+            outside.append(sa.not_(staged.kind("U", *_REMOVE)))
+            continue
+        old, new = staged.old(column), staged.new(column)
+        outside.append(sa.and_(sa.not_(makes), old.is_distinct_from(value)))
+        outside.append(sa.and_(sa.not_(removes), new.is_distinct_from(value)))
+    return (
+        select(staged.source.c.call_no)
+        .select_from(staged.source.outerjoin(target, staged.same_row(target)))
+        .where(selected(staged.source, steps.rows), or_(sa.false(), *outside))
+        .order_by(staged.source.c.call_no)
+        .limit(1)
+    )
+
+
+def _refused(row: Row[Any], why: str) -> RetryFailed:
+    return RetryFailed(f"Error transaction {row.id}: {why}.", error_id=row.id)

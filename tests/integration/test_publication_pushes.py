@@ -1,0 +1,227 @@
+"""Grants with which a site pushes: only changes of its rows, by its login."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import deferred
+import masters
+import snapshots
+from masters.publications.errors import CannotPublish, LoginUnfit
+from sites import Directory, Site
+from sites.errors import NotGranted
+from snaptide.embedded import PostgresServer
+from tests.granted import as_login, login, stores
+from tests.linked_table import parked, queued, run
+from tests.stories import push_and_refresh, refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture
+def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
+    """Sales at hq, and the login of jfk, which may create temporary tables."""
+    hq = sites["hq"]
+    stores(hq)
+    with login(server, hq) as name:
+        run(hq, f'GRANT TEMPORARY ON DATABASE "{hq.url.database}" TO {name}')
+        yield name
+
+
+@pytest.fixture
+def granted(sites: Directory, store: str) -> Iterator[Site]:
+    """The site jfk, which may change the sales of store 3, with a snapshot of them."""
+    hq = sites["hq"]
+    masters.create_publication(
+        hq, "sales", ["sale"], where={"sale": "store_id = :store"}
+    )
+    _grant(hq, store)
+    with as_login(sites, store) as directory:
+        jfk = directory["jfk"]
+        snapshots.create(jfk, "sale", master="hq", updatable=True)
+        refresh(jfk, "sale")
+        yield jfk
+
+
+def _grant(hq: Site, store: str, number: str = "3", *, updatable: bool = True) -> None:
+    masters.grant(
+        hq,
+        "sales",
+        "jfk",
+        login=store,
+        parameters={"store": number},
+        updatable=updatable,
+    )
+
+
+def test_a_site_pushes_changes_of_its_rows(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    run(granted, "UPDATE public.sale SET what = 'sold' WHERE id = 2")
+    deferred.push(granted)
+    for statement in (
+        "UPDATE public.sale SET what = 'sold' WHERE id = 4",
+        "DELETE FROM public.sale WHERE id = 6",
+        "INSERT INTO public.sale VALUES (12, 3, 'new', 1)",
+        "UPDATE public.sale SET id = 14 WHERE id = 8",
+    ):
+        run(granted, statement)
+    report = deferred.push(granted)
+    assert (report.transactions, report.errors) == (4, 0)
+    assert run(
+        hq, "SELECT id, what FROM public.sale WHERE store_id = 3 ORDER BY 1"
+    ) == [
+        (2, "sold"),
+        (4, "sold"),
+        (10, "thing 10"),
+        (12, "new"),
+        (14, "thing 8"),
+    ]
+    assert run(hq, "SELECT count(*) FROM public.sale WHERE store_id = 4") == [(5,)]
+    refresh(granted, "sale")
+    assert queued(granted) == 0
+
+
+def test_what_leaves_the_grant_is_parked_whole(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    run(
+        granted,
+        "UPDATE public.sale SET what = 'sold' WHERE id = 2",
+        "UPDATE public.sale SET store_id = 4 WHERE id = 4",
+    )
+    run(granted, "INSERT INTO public.sale VALUES (20, 4, 'not mine', 1)")
+    run(granted, "UPDATE public.sale SET what = 'sold' WHERE id = 6")
+    report = deferred.push(granted)
+    assert (report.transactions, report.errors) == (3, 2)
+    assert run(hq, "SELECT id FROM public.sale WHERE what = 'sold'") == [(6,)]
+    assert run(hq, "SELECT count(*) FROM public.sale WHERE store_id = 4") == [(5,)]
+    assert [one for one in _why(hq) if "does not grant to this site" not in one] == []
+    # An operator retries by mistake what the site may not do.
+    reports = deferred.retry_errors(hq)
+    assert [one.applied for one in reports] == [False, False]
+    assert "not granted to jfk" in reports[0].reason
+    assert run(hq, "SELECT count(*) FROM public.sale WHERE store_id = 4") == [(5,)]
+    _grant(hq, store_of(granted), "4")
+    [first, second] = deferred.retry_errors(hq)
+    assert (first.applied, second.applied) == (False, True)
+
+
+def _why(hq: Site) -> list[str]:
+    asked = "SELECT error_message FROM snaptide.error_transaction"
+    return [str(row[0]) for row in run(hq, asked)]
+
+
+def store_of(granted: Site) -> str:
+    return str(granted.peer("hq").url.username)
+
+
+def test_a_conflict_is_parked_and_retried(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    run(hq, "UPDATE public.sale SET what = 'theirs' WHERE id = 2")
+    run(granted, "UPDATE public.sale SET what = 'mine' WHERE id = 2")
+    run(granted, "UPDATE public.sale SET what = 'again' WHERE id = 2")
+    assert deferred.push(granted).errors == 2
+    assert [one[1] for one in parked(hq)] == ["conflict", "dependant"]
+    refresh(granted, "sale")
+    run(hq, "UPDATE public.sale SET what = 'thing 2' WHERE id = 2")
+    assert [one.applied for one in deferred.retry_errors(hq)] == [True, True]
+    assert run(hq, "SELECT what FROM public.sale WHERE id = 2") == [("again",)]
+
+
+def test_rules_settle_conflicts(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    masters.set_column_group(hq, "sale", "what", ["what"])
+    masters.add_update_resolution(hq, "sale", "what", "overwrite")
+    run(hq, "UPDATE public.sale SET what = 'theirs' WHERE id = 2")
+    run(granted, "UPDATE public.sale SET what = 'mine' WHERE id = 2")
+    assert deferred.push(granted).conflicts_resolved == 1
+    assert run(hq, "SELECT what FROM public.sale WHERE id = 2") == [("mine",)]
+    assert run(hq, "SELECT origin FROM snaptide.resolution_record") == [("jfk",)]
+
+
+def test_a_key_of_another_store_is_a_conflict(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    run(granted, "INSERT INTO public.sale VALUES (3, 3, 'mine', 1)")
+    assert deferred.push(granted).errors == 1
+    assert run(hq, "SELECT store_id, what FROM public.sale WHERE id = 3") == [
+        (4, "thing 3")
+    ]
+
+
+def test_nothing_is_pushed_without_a_grant_to_change(
+    sites: Directory, granted: Site, store: str
+) -> None:
+    hq = sites["hq"]
+    run(granted, "UPDATE public.sale SET what = 'sold' WHERE id = 2")
+    database = hq.url.database
+    run(hq, f'REVOKE TEMPORARY ON DATABASE "{database}" FROM {store}')
+    _grant(hq, store, updatable=False)
+    with pytest.raises(NotGranted, match="nothing that it may change"):
+        deferred.push(granted)
+    with pytest.raises(NotGranted):
+        push_and_refresh(granted, "sale")
+    # What waits is no hindrance.
+    refresh(granted, "sale")
+    masters.revoke(hq, "sales", "jfk")
+    with pytest.raises(NotGranted):
+        deferred.push(granted)
+    assert queued(granted) == 1
+    run(hq, f'GRANT TEMPORARY ON DATABASE "{database}" TO {store}')
+    _grant(hq, store)
+    assert deferred.push(granted).transactions == 1
+    assert run(hq, "SELECT what FROM public.sale WHERE id = 2") == [("sold",)]
+
+
+_NOTED = (
+    "CREATE FUNCTION public.noted() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER"
+    " AS 'BEGIN RETURN NULL; END'"
+)
+_NOT_FOR_ALL = "REVOKE EXECUTE ON FUNCTION public.noted() FROM PUBLIC"
+
+REACHING = {
+    "foreign key": [
+        "CREATE TABLE public.line (id int, sale int REFERENCES sale ON DELETE CASCADE)"
+    ],
+    "runs with the rights of its owner": [
+        _NOTED,
+        _NOT_FOR_ALL,
+        "CREATE TRIGGER n AFTER INSERT ON public.sale EXECUTE FUNCTION public.noted()",
+    ],
+    "rule": [
+        "CREATE RULE r AS ON DELETE TO sale DO ALSO UPDATE public.salary SET pays = 0"
+    ],
+}
+
+
+@pytest.mark.parametrize("why", REACHING)
+def test_changes_that_reach_further_are_not_granted(
+    sites: Directory, store: str, why: str
+) -> None:
+    hq = sites["hq"]
+    run(hq, *REACHING[why])
+    masters.create_publication(
+        hq, "sales", ["sale"], where={"sale": "store_id = :store"}
+    )
+    with pytest.raises(CannotPublish, match=why):
+        _grant(hq, store)
+    run(hq, f'REVOKE TEMPORARY ON DATABASE "{hq.url.database}" FROM {store}')
+    _grant(hq, store, updatable=False)
+
+
+def test_logins_that_push_make_temporary_tables_and_no_triggers(
+    sites: Directory, store: str
+) -> None:
+    hq = sites["hq"]
+    masters.create_publication(hq, "sales", ["sale"], where={"sale": "id = :id"})
+    run(hq, _NOTED)
+    with pytest.raises(LoginUnfit, match=r"rights of their owners: public.noted\(\)"):
+        masters.grant(
+            hq, "sales", "jfk", login=store, parameters={"id": "3"}, updatable=True
+        )
+    run(hq, _NOT_FOR_ALL)
+    run(hq, f'REVOKE TEMPORARY ON DATABASE "{hq.url.database}" FROM {store}')
+    with pytest.raises(LoginUnfit, match="may not create temporary tables"):
+        masters.grant(
+            hq, "sales", "jfk", login=store, parameters={"id": "3"}, updatable=True
+        )
