@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Connection, Select, Text, and_, bindparam, func, select
 from sqlalchemy.dialects.postgresql import Insert, insert
+from sqlalchemy.exc import ProgrammingError
 
 from sites import faults
 from sites.catalog import peer
@@ -60,6 +62,7 @@ def meet(site: Connection, master: Connection, pair: Pair) -> None:
 
     Raises:
         SiteRestored, SiteReplaced: one of the two does not remember.
+        NotGranted: the master has granted the login to another site.
     """
     pair.confirm()
     with autocommit(site, master):
@@ -92,8 +95,14 @@ def _meet(site: Connection, master: Connection, pair: Pair, *, locked: bool) -> 
         return False
     faults.point("peers.after_promise")
     noted = _facts(pair.site, pair.at_master, contact_no=number, token=token)
-    if not _note(master, pair.site, "site", noted, pair.at_master):
-        return False
+    try:
+        if not _note(master, pair.site, "site", noted, pair.at_master):
+            return False
+    except ProgrammingError as error:
+        if not isinstance(error.orig, InsufficientPrivilege):
+            raise
+        granted.refuse_other_name(master, pair.site, pair.master.name)
+        raise
     faults.point("peers.after_master")
     noted = _facts(
         pair.master, pair.at_site, contact_no=number, token=token, next_token=None

@@ -173,6 +173,25 @@ def test_nothing_is_pushed_without_a_grant_to_change(
     assert run(hq, "SELECT what FROM public.sale WHERE id = 2") == [("sold",)]
 
 
+def test_the_login_of_another_site_is_named(
+    sites: Directory, granted: Site, store: str
+) -> None:
+    hq = sites["hq"]
+    masters.revoke(hq, "sales", "jfk")
+    run(granted, "UPDATE public.sale SET what = 'sold' WHERE id = 2")
+    masters.grant(
+        hq, "sales", "lga", login=store, parameters={"store": "3"}, updatable=True
+    )
+    with pytest.raises(NotGranted, match="login of site lga, but this site is called jfk"):
+        deferred.push(granted)
+    with pytest.raises(NotGranted, match="login of site lga, but this site is called jfk"):
+        refresh(granted, "sale")
+    # Before a first contact, too.
+    run(granted, "DELETE FROM snaptide.peer")
+    with pytest.raises(NotGranted, match="login of site lga, but this site is called jfk"):
+        refresh(granted, "sale")
+
+
 _NOTED = (
     "CREATE FUNCTION public.noted() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER"
     " AS 'BEGIN RETURN NULL; END'"
