@@ -153,6 +153,9 @@ REFUSED = {
         _parked() + "; " + _CALL + "SELECT id, 1, 'public', 'sale', 'D', '{{id}}',"
         " '[]', NULL FROM snaptide.error_transaction"
     ),
+    "the rows of the master that parked calls met": (
+        "SELECT current_values FROM snaptide.error_call"
+    ),
     "a procedure": (
         "INSERT INTO snaptide.error_procedure (error_id, call_no, name, arguments,"
         " ran_here) VALUES (1, 1, 'p', '[]', false)"

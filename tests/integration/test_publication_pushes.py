@@ -140,6 +140,18 @@ def test_rules_settle_conflicts(sites: Directory, granted: Site) -> None:
     assert run(hq, "SELECT origin FROM snaptide.resolution_record") == [("jfk",)]
 
 
+def test_values_that_do_not_fit_are_parked(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    run(hq, "ALTER TABLE public.sale ALTER what TYPE varchar(8)")
+    run(granted, "UPDATE public.sale SET what = 'much too long' WHERE id = 2")
+    run(granted, "UPDATE public.sale SET what = 'short' WHERE id = 4")
+    report = deferred.push(granted)
+    assert (report.transactions, report.errors) == (2, 1)
+    [call] = deferred.show_error(hq, report.error_ids[0]).calls
+    assert (call.new or {})["what"] == "much too long"
+    assert run(hq, "SELECT what FROM public.sale WHERE id = 4") == [("short",)]
+
+
 def test_a_key_of_another_store_is_a_conflict(sites: Directory, granted: Site) -> None:
     hq = sites["hq"]
     run(granted, "INSERT INTO public.sale VALUES (3, 3, 'mine', 1)")
