@@ -194,13 +194,13 @@ def test_the_login_of_another_site_is_named(
     masters.grant(
         hq, "sales", "lga", login=store, parameters={"store": "3"}, updatable=True
     )
-    with pytest.raises(NotGranted, match="login of site lga, but this site is called jfk"):
+    with pytest.raises(NotGranted, match="login of site lga, but this site"):
         deferred.push(granted)
-    with pytest.raises(NotGranted, match="login of site lga, but this site is called jfk"):
+    with pytest.raises(NotGranted, match="login of site lga, but this site"):
         refresh(granted, "sale")
     # Before a first contact, too.
     run(granted, "DELETE FROM snaptide.peer")
-    with pytest.raises(NotGranted, match="login of site lga, but this site is called jfk"):
+    with pytest.raises(NotGranted, match="login of site lga, but this site"):
         refresh(granted, "sale")
 
 
