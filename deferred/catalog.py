@@ -19,9 +19,11 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
+    column,
     func,
     text,
 )
+from sqlalchemy import table as sa_table
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from sites.catalog import metadata
@@ -109,9 +111,22 @@ deferred_transaction = Table(
     Column("sources", JSONB(none_as_null=True)),
 )
 
-#: One row for each transaction and destination, once a window holds it.
-delivery = Table(
+#: Which transactions go to a destination, once a window holds them, and in which batch:
+#: a view of `delivery_row`, and of what rows of `batch` say of many transactions.
+delivery = sa_table(
     "delivery",
+    column("destination", Text),
+    column("xid", Xid8()),
+    column("order_no", BigInteger),
+    column("calls", BigInteger),
+    column("batch", BigInteger),
+    schema=metadata.schema,
+)
+
+#: One row for each transaction and destination, once a window holds it; none where the
+#: batch says it all. Readers read `delivery`, except for those in no batch yet.
+delivery_row = Table(
+    "delivery_row",
     metadata,
     Column("destination", Text, primary_key=True),
     Column("xid", Xid8, primary_key=True),
@@ -161,8 +176,9 @@ destination = Table(
     Column("last_error_at", DateTime(timezone=True)),
 )
 
-#: One row for each batch that has deliveries: how much of it was answered. It is a hint
-#: for purge and operators; the truth is the destination's marker.
+#: One row for each batch that has deliveries: how much of it was answered, and often
+#: which they are. What was answered is a hint for purge and operators; the truth is the
+#: destination's marker.
 batch = Table(
     "batch",
     metadata,
@@ -177,6 +193,20 @@ batch = Table(
     Column("answered", BigInteger, nullable=False, server_default=text("0")),
     # When that was last noted; NULL before.
     Column("answered_at", DateTime(timezone=True)),
+    # It holds all transactions from this id on that this position shows, as far as they
+    # have order numbers in this range; each has so many calls. These have no row of
+    # `delivery_row`, all others have. NULL if all its transactions have one.
+    Column("first_xid", Xid8),
+    Column("shown", PgSnapshot),
+    Column("first_order", BigInteger),
+    Column("last_order", BigInteger),
+    Column("calls_each", BigInteger),
+    Index(
+        "batch_without_rows_idx",
+        "destination",
+        "number",
+        postgresql_where=text("first_xid IS NOT NULL"),
+    ),
 )
 
 #: Why nothing is pushed to a destination; without a row, it is open. Only

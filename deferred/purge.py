@@ -14,7 +14,13 @@ from sqlalchemy import Connection, TableClause, and_, func, not_, select
 
 from deferred.batches import ledger, work
 from deferred.batches.batch import forget_batches
-from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
+from deferred.catalog import (
+    deferred_transaction,
+    delivery,
+    delivery_row,
+    destination,
+    procedure_call,
+)
 from deferred.catalog import queue as queue_catalog
 from deferred.queues.queue import (
     Queue,
@@ -256,9 +262,9 @@ def _purge_transactions(connection: Connection, retention: timedelta) -> int:
     gone = connection.execute(sa.delete(deferred_transaction).where(done)).rowcount
     if gone:
         connection.execute(
-            sa.delete(delivery).where(
-                delivery.c.xid.not_in(select(deferred_transaction.c.xid)),
-                is_delivered(),
+            sa.delete(delivery_row).where(
+                delivery_row.c.xid.not_in(select(deferred_transaction.c.xid)),
+                is_delivered(delivery_row),
             )
         )
         forget_batches(connection)

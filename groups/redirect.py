@@ -15,12 +15,14 @@ from sqlalchemy import ColumnElement, Connection, and_, func, literal, select, u
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches.batch import note_all_answered
-from deferred.batches.cut import by_transaction, deliveries
+from deferred.batches.cut import deliveries
 from deferred.batches.ledger import original
 from deferred.batches.marker import Marker
+from deferred.batches.window import by_transaction
 from deferred.catalog import (
     deferred_transaction,
     delivery,
+    delivery_row,
     destination,
     route,
     schedule,
@@ -28,6 +30,7 @@ from deferred.catalog import (
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import BothDestinations, CallsQueued
 from deferred.queues import define, queue, queue_function
+from deferred.queues.delivery_rows import write_rows
 from deferred.queues.queue import (
     Queue,
     call_numbers,
@@ -178,6 +181,7 @@ def redirect(
             or has come there by another way while they wait.
     """
     before = queues[0].destination
+    write_rows(connection, to.name)
     _refuse_split(connection, queues, to.name, at, settled)
     _undo_windows(connection, queues, to.name)
     count = _settle(connection, queues, to.name, settled)
@@ -245,10 +249,10 @@ def _refuse_split(
 def _undo_windows(connection: Connection, queues: Sequence[Queue], to: str) -> None:
     """Remove transactions in no batch from the window, to count their calls again."""
     connection.execute(
-        sa.delete(delivery).where(
-            delivery.c.destination == to,
-            delivery.c.batch.is_(None),
-            delivery.c.xid.in_(transactions(queues)),
+        sa.delete(delivery_row).where(
+            delivery_row.c.destination == to,
+            delivery_row.c.batch.is_(None),
+            delivery_row.c.xid.in_(transactions(queues)),
         )
     )
 
@@ -274,7 +278,7 @@ def _settle(
         .where(settled)
     )
     columns = ["destination", "xid", "order_no", "calls", "batch"]
-    new = insert(delivery).from_select(columns, rows).on_conflict_do_nothing()
+    new = insert(delivery_row).from_select(columns, rows).on_conflict_do_nothing()
     connection.execute(new)
     return connection.scalar(select(func.count()).select_from(rows.subquery())) or 0
 
@@ -358,5 +362,6 @@ def forget_destination(connection: Connection, name: str) -> None:
         return
     mine = and_(schedule.c.kind == "push", schedule.c.subject == name)
     connection.execute(sa.delete(schedule).where(mine))
-    connection.execute(sa.delete(delivery).where(delivery.c.destination == name))
+    rows = delivery_row.c.destination == name
+    connection.execute(sa.delete(delivery_row).where(rows))
     connection.execute(sa.delete(destination).where(destination.c.name == name))

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.catalog import delivery, destination, route
+from deferred.catalog import delivery_row, destination, route
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import TooWide
 from deferred.queues import define, queue, queue_function
@@ -258,10 +258,10 @@ def note_forgotten(connection: Connection, destinations: Collection[str]) -> Non
     for name in sorted(destinations):
         left = sa.union_all(*queue.call_numbers(connection, name)).subquery()
         connection.execute(
-            sa.delete(delivery).where(
-                delivery.c.destination == name,
-                delivery.c.batch.is_(None),
-                delivery.c.xid.not_in(select(left.c.xid)),
+            sa.delete(delivery_row).where(
+                delivery_row.c.destination == name,
+                delivery_row.c.batch.is_(None),
+                delivery_row.c.xid.not_in(select(left.c.xid)),
             )
         )
     connection.execute(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, cast, func, select
@@ -17,6 +18,7 @@ from deferred.catalog import batch as batch_catalog
 from deferred.catalog import (
     deferred_transaction,
     delivery,
+    delivery_row,
     destination,
     procedure_call,
 )
@@ -105,7 +107,38 @@ def part(
     )
 
 
-#: The same with parameters, which are given with the statement: see `placed`.
+def found_by_xid(
+    destination: str,
+    number: int | ColumnElement[int],
+    after: int | ColumnElement[int],
+    end: int | ColumnElement[int],
+) -> Callable[[ColumnElement[Any]], ColumnElement[bool]]:
+    """A condition on transaction ids that an index finds for a part of a batch.
+
+    It holds for all transactions of the part, and perhaps for others: for a batch that
+    has no rows, for all that began while it was not cut yet.
+    """
+    its, row = batch_catalog.c, delivery_row.c
+    mine = its.destination == destination, its.number == number
+    first, upto = (
+        select(value).where(*mine).scalar_subquery()
+        for value in (its.first_xid, func.pg_snapshot_xmax(its.shown))
+    )
+    rows = select(row.xid).where(
+        row.destination == destination,
+        row.batch == number,
+        row.order_no > after,
+        row.order_no <= end,
+    )
+
+    def condition(xid: ColumnElement[Any]) -> ColumnElement[bool]:
+        listed = xid == func.any(func.array(rows.scalar_subquery()))
+        return sa.or_(sa.and_(xid >= first, xid < upto), listed)
+
+    return condition
+
+
+#: The condition of `part` with parameters that a statement is given: see `placed`.
 PART = part(
     sa.bindparam("its_destination", type_=sa.Text),
     *(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,19 +20,22 @@ from sqlalchemy import (
     Connection,
     FromClause,
     Row,
-    and_,
     cast,
     func,
     literal,
     select,
 )
 
-from deferred.batches import ledger
+from deferred.batches import ledger, whole_window, window
 from deferred.batches.batch import Batch, answered, noted
 from deferred.batches.ledger import Listing
 from deferred.batches.marker import Marker
-from deferred.catalog import batch as batch_catalog
-from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.catalog import (
+    deferred_transaction,
+    delivery,
+    delivery_row,
+    destination,
+)
 from deferred.errors import NoSuchDestination, PositionMismatch
 from deferred.queues.queue import Queue, call_numbers, call_numbers_of, list_queues
 from sites.capture import position
@@ -54,8 +57,8 @@ def next_batch(
 ) -> tuple[Batch, Listing] | None:
     """The batch to push, with its transactions; None if all is pushed.
 
-    Notes what the destination has answered, by the marker. Writes batch, delivery and
-    destination; call it in a REPEATABLE READ transaction.
+    Notes what the destination has answered, by the marker. Writes batch, delivery_row
+    and destination; call it in a REPEATABLE READ transaction.
 
     Parameters:
         marker: where the destination stands.
@@ -68,7 +71,8 @@ def next_batch(
         PositionMismatch: the destination stands at no batch of ours.
     """
     row = connection.execute(
-        _HEAD, {"its_name": name, **answered(name, marker)}
+        _HEAD,
+        {"its_name": name, "its_many": whole_window.MANY, **answered(name, marker)},
     ).one_or_none()
     if row is None:
         raise NoSuchDestination(
@@ -83,7 +87,7 @@ def next_batch(
             traceparent=row.traceparent or traceparent,
         )
         return batch, ledger.listing(connection, batch)
-    new = _New(number=row.batch_no + 1, trace=traceparent)
+    new = New(number=row.batch_no + 1, trace=traceparent)
     found = _cut(connection, row, calls, new) if row.left else None
     if found is None and row.more:
         going = queues() if queues else list_queues(connection, name)
@@ -92,8 +96,8 @@ def next_batch(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _New:
-    """What a batch gets when it is cut, by the names that `_beginning` takes."""
+class New:
+    """What a batch gets when it is cut, by the names that `window.beginning` takes."""
 
     number: int
     id: uuid.UUID = field(default_factory=uuid.uuid4)
@@ -115,21 +119,33 @@ class _New:
         return batch, ledger.listing_in(begun)
 
 
-#: Notes what the destination has answered. Reads the destination's row;
-#: whether the window has transactions left, and whether any were queued since it was
+#: Notes what the destination has answered. Reads the destination's row; whether the
+#: window has transactions left, and whether any, and many, were queued since it was
 #: opened; the position of this transaction. From here on PostgreSQL plans for many:
 #: new rows are not analysed yet, and with plans for a few rows it would look up each
 #: transaction of a window by itself, or read the whole queue for one.
 _NAME = sa.bindparam("its_name", type_=sa.Text)
+
+
+def _many_since(at: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether so many transactions began since a position that they may need no row."""
+    most = sa.bindparam("its_many", type_=sa.BigInteger)
+    begun = position.begun_since(deferred_transaction.c.xid, at)
+    some: sa.Select[Any] = select(sa.literal_column("1")).where(begun).limit(most)
+    found = some.correlate(destination).subquery()
+    return select(func.count() >= most).select_from(found).scalar_subquery()
+
+
 _HEAD = planned_once(
     select(
         destination,
         sa.exists()
-        .where(delivery.c.destination == _NAME, delivery.c.batch.is_(None))
+        .where(delivery_row.c.destination == _NAME, delivery_row.c.batch.is_(None))
         .label("left"),
         position.any_since(deferred_transaction.c.xid, destination.c.window_end).label(
             "more"
         ),
+        _many_since(destination.c.window_end).label("many"),
         cast(func.pg_current_snapshot(), sa.Text).label("now"),
         func.set_config("enable_nestloop", "off", True),
         func.set_config("enable_seqscan", "off", True),
@@ -162,31 +178,33 @@ def _done(row: Row[Any], marker: Marker) -> bool:
 
 
 def _cut(
-    connection: Connection, row: Row[Any], most: int, new: _New
+    connection: Connection, row: Row[Any], most: int, new: New
 ) -> tuple[Batch, Listing] | None:
     """Cut a batch from the transactions of the window that are in none yet."""
     # Each has at least one call, so a batch holds at most this many transactions.
+    its = delivery_row.c
     next_ones = (
-        select(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
-        .where(delivery.c.destination == row.name, delivery.c.batch.is_(None))
-        .order_by(delivery.c.order_no)
+        select(its.xid, its.order_no, its.calls)
+        .where(its.destination == row.name, its.batch.is_(None))
+        .order_by(its.order_no)
         .limit(most)
         .subquery()
     )
     before = _calls_before(next_ones.c.calls, next_ones.c.order_no)
     ahead = select(next_ones.c.xid, before.label("before")).subquery()
     taken = (
-        sa.update(delivery)
+        sa.update(delivery_row)
         .where(
-            delivery.c.destination == row.name,
-            delivery.c.xid.in_(select(ahead.c.xid).where(ahead.c.before < most)),
+            its.destination == row.name,
+            its.xid.in_(select(ahead.c.xid).where(ahead.c.before < most)),
         )
         .values(batch=new.number)
-        .returning(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
+        .returning(its.xid, its.order_no, its.calls)
         .cte("taken")
     )
-    its = ledger.with_facts(taken).cte("its")
-    begun = connection.execute(_beginning(row.name, its), asdict(new))
+    begun = connection.execute(
+        _beginning(row.name, ledger.with_facts(taken).cte("its")), asdict(new)
+    )
     return new.batch(row.name, begun.one_or_none())
 
 
@@ -201,40 +219,13 @@ def _calls_before(
 def _beginning(name: str, its: FromClause, **values: Any) -> sa.Select[Any]:
     """Make the batch of these transactions current, and list them for the ledger.
 
-    Takes the fields of `_New`. Writes and returns nothing if there are none.
-
     Parameters:
-        its: the transactions of the batch, as `ledger.lists` takes them.
+        its: the transactions, as `ledger.lists` takes them.
         values: new values of other columns of the destination.
     """
     end = select(func.max(its.c.order_no)).scalar_subquery()
-    begun = (
-        sa.update(destination)
-        .where(destination.c.name == name, select(its.c.order_no).exists())
-        .values(
-            batch_no=_NUMBER,
-            batch_id=sa.bindparam("id", None, destination.c.batch_id.type),
-            batch_end=end,
-            traceparent=sa.bindparam("trace", None, sa.Text),
-            previous_id=destination.c.batch_id,
-            previous_end=destination.c.batch_end,
-            **values,
-        )
-        .returning(destination.c.batch_end)
-        .cte("begun")
-    )
-    known = sa.insert(batch_catalog).from_select(
-        ["destination", "number"], select(literal(name), _NUMBER).select_from(begun)
-    )
     listed = select(*ledger.lists(its)).subquery("listed")
-    return (
-        select(begun.c.batch_end, *listed.c)
-        .join_from(begun, listed, sa.true())
-        .add_cte(known.cte("known"))
-    )
-
-
-_NUMBER = sa.bindparam("number", 0, sa.BigInteger)
+    return window.beginning(name, end, listed, **values)
 
 
 def _open_window(
@@ -242,12 +233,17 @@ def _open_window(
     row: Row[Any],
     most: int,
     queues: tuple[Queue, ...],
-    new: _New,
+    new: New,
 ) -> tuple[Batch, Listing] | None:
     """Take the transactions since the last window, and cut the first batch of them."""
-    places = {"seen": row.window_end, "now": row.now, "most": most}
-    cut = _first_cut(queues, row.name)
-    begun = cut.run(connection, **places, **asdict(new)).one_or_none()
+    places = {"seen": row.window_end, "now": row.now, "most": most, **asdict(new)}
+    begun = None
+    if row.many:
+        whole = whole_window.first_cut(queues, row.name)
+        many = whole_window.MANY
+        begun = whole.run(connection, **places, many=many).one_or_none()
+    if begun is None:
+        begun = _first_cut(queues, row.name).run(connection, **places).one_or_none()
     if begun is None:
         # What was queued goes to other destinations, or its queue was dropped.
         seen = {"window_end": cast(literal(row.now), PgSnapshot())}
@@ -262,7 +258,8 @@ def deliveries(connection: Connection, name: str) -> sa.Insert:
     known = sa.exists().where(
         delivery.c.destination == name, delivery.c.xid == deferred_transaction.c.xid
     )
-    return _insert(_rows(call_numbers(connection, name), name).where(sa.not_(known)))
+    rows = window.rows(call_numbers(connection, name), name)
+    return window.insert(rows.where(sa.not_(known)))
 
 
 @lru_cache(maxsize=64)
@@ -270,71 +267,19 @@ def _first_cut(queues: tuple[Queue, ...], name: str) -> Prepared:
     """Insert the transactions of a new window, and begin its first batch.
 
     Takes `seen` and `now`, the positions of the window before and of this one; the
-    fields of `_New`; and `most`, the calls of the batch.
+    fields of `New`; and `most`, the calls of the batch.
     """
     since = sa.bindparam("seen", position.START, sa.Text)
     now = cast(sa.bindparam("now", position.START, sa.Text), PgSnapshot())
-    rows = _rows(call_numbers_of(queues, name), name, since)
+    when = partial(position.since, position=since)
+    rows = window.rows(call_numbers_of(queues, name), name, when)
     new = rows.add_columns(*ledger.facts()).subquery()
     before = _calls_before(new.c.calls, new.c.order_no)
     most = sa.bindparam("most", 0, sa.BigInteger)
-    batch = sa.case((before < most, _NUMBER)).label("batch")
+    batch = sa.case((before < most, window.NUMBER)).label("batch")
     opened = select(*new.c, batch).cte("opened").prefix_with("MATERIALIZED")
-    written = _insert(select(*(opened.c[n] for n in (*_COLUMNS, "batch"))), "batch")
-    its = select(opened).where(opened.c.batch == _NUMBER).subquery("its")
+    columns = (*window.COLUMNS, "batch")
+    written = window.insert(select(*(opened.c[n] for n in columns)), "batch")
+    its = select(opened).where(opened.c.batch == window.NUMBER).subquery("its")
     begun = _beginning(name, its, window_end=now)
     return Prepared(begun.add_cte(written.cte("written")))
-
-
-_COLUMNS = ("destination", "xid", "order_no", "calls")
-
-
-def _insert(rows: sa.Select[Any], *more: str) -> sa.Insert:
-    return sa.insert(delivery).from_select([*_COLUMNS, *more], rows)
-
-
-def _rows(
-    recent: Sequence[sa.Select[Any]],
-    name: str,
-    since: ColumnElement[str] | None = None,
-) -> sa.Select[Any]:
-    """Transactions with calls to a destination, as its deliveries.
-
-    Parameters:
-        recent: selects of xid and call_no from the queues of those calls.
-        since: a position; only transactions that committed after it.
-    """
-    tran = deferred_transaction
-    new: list[ColumnElement[bool]] = []
-    if since is not None:
-        recent = [
-            one.where(position.since(one.selected_columns.xid, since)) for one in recent
-        ]
-        new = [position.since(tran.c.xid, since)]
-    counted = by_transaction(recent)
-    return select(
-        literal(name).label("destination"),
-        tran.c.xid,
-        func.greatest(tran.c.order_no, counted.c.last, type_=sa.BigInteger).label(
-            "order_no"
-        ),
-        counted.c.calls,
-    ).join(counted, and_(counted.c.xid == tran.c.xid, *new))
-
-
-def by_transaction(queued: Sequence[sa.Select[Any]]) -> sa.Subquery:
-    """For each queued transaction, the last number and the count of its calls.
-
-    Parameters:
-        queued: select xid and call_no.
-    """
-    calls = sa.union_all(*queued).subquery()
-    return (
-        select(
-            calls.c.xid,
-            func.max(calls.c.call_no).label("last"),
-            func.count().label("calls"),
-        )
-        .group_by(calls.c.xid)
-        .subquery()
-    )

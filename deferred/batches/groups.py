@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from deferred.batches.batch import Batch, within
+from deferred.batches.batch import Batch, found_by_xid, within
 from deferred.batches.ledger import Listing
 from deferred.catalog import delivery
 from deferred.options import PushOptions
@@ -176,18 +176,18 @@ def touching(
     by a join it would look for the calls of each: it reads them all, and looks up the
     order numbers of those that it finds.
     """
-    its = select(delivery.c.xid).where(within(batch, -1, batch.end))
-    all_of_them = func.any(func.array(its.scalar_subquery()))
-    matching = select(calls.c.xid).distinct().where(calls.c.xid == all_of_them, *among)
+    part = batch.destination, batch.number, -1, batch.end
+    there = found_by_xid(*part)(calls.c.xid)
+    matching = select(calls.c.xid).distinct().where(there, *among)
     found = matching.subquery("found")
-    to_there = delivery.c.destination == batch.destination
     order_no = (
         select(delivery.c.order_no)
-        .where(to_there, delivery.c.xid == found.c.xid)
+        .where(within(batch, -1, batch.end), delivery.c.xid == found.c.xid)
         .correlate(found)
         .scalar_subquery()
     )
-    return set(connection.scalars(select(order_no).select_from(found)))
+    numbers = connection.scalars(select(order_no).select_from(found))
+    return {number for number in numbers if number is not None}
 
 
 #: No table of PostgreSQL can be larger.

@@ -165,20 +165,13 @@ def lists(each: FromClause) -> list[ColumnElement[Any]]:
     """
     found = each.c
 
-    def in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
-        every = func.array_agg(aggregate_order_by(value, found.order_no))
-        return cast(every, Text)
-
     def in_order_if_any(
         value: ColumnElement[Any], wanted: ColumnElement[bool]
     ) -> ColumnElement[Any]:
         there = select(found.order_no).where(wanted).correlate(None).exists()
-        every = select(in_order(value)).correlate(None).scalar_subquery()
+        every = select(_in_order(each, value)).correlate(None).scalar_subquery()
         return sa.case((there, every))
 
-    always = {"orders": found.order_no} | {
-        name: found[name] for name in ("started", "transactions")
-    }
     brought = found.origins.is_not(None)
     rarely = {
         "calls": found.calls > 1,
@@ -186,12 +179,23 @@ def lists(each: FromClause) -> list[ColumnElement[Any]]:
         "made": brought,
     }
     return [
-        *(in_order(value).label(name) for name, value in always.items()),
+        *always_listed(each),
         *(
             in_order_if_any(found[name], wanted).label(name)
             for name, wanted in rarely.items()
         ),
     ]
+
+
+def always_listed(each: FromClause) -> list[ColumnElement[Any]]:
+    """Those of the lists that say something different of each transaction."""
+    of = {"orders": "order_no", "started": "started", "transactions": "transactions"}
+    return [_in_order(each, each.c[value]).label(name) for name, value in of.items()]
+
+
+def _in_order(each: FromClause, value: ColumnElement[Any]) -> ColumnElement[Any]:
+    every = func.array_agg(aggregate_order_by(value, each.c.order_no))
+    return cast(every, Text)
 
 
 @cache
@@ -217,6 +221,10 @@ _FACTS = {
     "origins": _MADE.origin,
     "made": _MADE.made_at,
 }
+
+
+#: The columns of a row that `listing_in` reads.
+LISTS = ("orders", "calls", *_FACTS)
 
 
 def reaches_back_to(target: Connection, sender_id: uuid.UUID, at: Marker) -> int:

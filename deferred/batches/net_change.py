@@ -18,6 +18,7 @@ the row at the master.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -52,6 +53,7 @@ def net_changes(
     *,
     after: int | None = None,
     single: bool = False,
+    among: Callable[[ColumnElement[Any]], ColumnElement[bool]] | None = None,
 ) -> Select[Any]:
     """The net changes of transactions in one queue, as rows to be shipped.
 
@@ -63,11 +65,14 @@ def net_changes(
             unit by itself, named by its order number.
         after: only calls with a higher number than this one.
         single: each has one call, which is its net change.
+        among: given the id of a call's transaction, a condition by which an index finds
+            the calls of all the transactions, and perhaps others; without it, they are
+            found by the list of their ids.
 
     Returns:
         The columns that `columns_of` names.
     """
-    calls = _calls(queue, transactions, after)
+    calls = _calls(queue, transactions, after, among)
     nets = _as_made(queue, calls) if single else _nets(queue, calls)
     unit: ColumnElement[Any]
     several: ColumnElement[Any]
@@ -110,14 +115,20 @@ def key_names(queue: Queue) -> list[str]:
     return [f"k{n}" for n in range(1, len(queue.identity_columns) + 1)]
 
 
-def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> sa.CTE:
+def _calls(
+    queue: Queue,
+    transactions: sa.FromClause,
+    after: int | None,
+    among: Callable[[ColumnElement[Any]], ColumnElement[bool]] | None,
+) -> sa.CTE:
     """The calls of the transactions, read again at each use.
 
     They are found by the index on xid, however long the queue is.
     """
     call = queue.sql()
     kind = func.upper(sa.cast(call.c.kind, Text))
-    xids = select(transactions.c.xid).scalar_subquery()
+    xids = func.array(select(transactions.c.xid).scalar_subquery())
+    found = call.c.xid == func.any(xids) if among is None else among(call.c.xid)
     return (
         select(
             transactions.c.order_no.label("tran"),
@@ -129,7 +140,7 @@ def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> sa.C
             *_images(queue, call),
         )
         .join_from(call, transactions, transactions.c.xid == call.c.xid)
-        .where(call.c.xid == func.any(func.array(xids)))
+        .where(found)
         .where(*([] if after is None else [call.c.call_no > after]))
         .where(*_in_step(queue, call, transactions))
         .cte("calls")

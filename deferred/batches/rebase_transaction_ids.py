@@ -17,12 +17,13 @@ from sqlalchemy.dialects.postgresql import insert
 from deferred.batches.cut import deliveries
 from deferred.catalog import (
     deferred_transaction,
-    delivery,
+    delivery_row,
     destination,
     procedure_call,
     route,
 )
 from deferred.queues.define import replace_functions
+from deferred.queues.delivery_rows import write_rows
 from deferred.queues.queue import Queue, list_queues
 from sites.capture import position
 from sites.capture.position import STRETCH
@@ -44,17 +45,19 @@ def lock(connection: Connection) -> None:
 def rebase_transaction_ids(connection: Connection, generation: int) -> int:
     """Give all queued transactions ids that can never come again; return how many.
 
-    Writes the queues, extra keys, deferred_transaction, delivery, destination, route.
+    Writes the queues, extra keys, deferred_transaction, delivery_row, batch,
+    destination, route.
     Needs `lock`, so that it sees all writers.
 
     Parameters:
         generation: the number of this repair.
     """
     queues = list_queues(connection)
+    write_rows(connection)
     _part(connection, queues, (2 * generation + 1) * STRETCH)
     shift = 2 * generation * STRETCH
     moved = _move(connection, deferred_transaction, shift)
-    _move(connection, delivery, shift)
+    _move(connection, delivery_row, shift)
     _move(connection, procedure_call, shift)
     for queue in queues:
         _move(connection, queue.sql(), shift)

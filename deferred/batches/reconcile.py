@@ -19,9 +19,10 @@ from deferred.batches import batch as batches
 from deferred.batches import ledger, marker, relay
 from deferred.batches.marker import Marker
 from deferred.batches.pusher import only_pusher, waiting_for_pushes
-from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.catalog import deferred_transaction, delivery_row, destination
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import CannotTell, PastRetention, PushRunning
+from deferred.queues.delivery_rows import write_rows
 from deferred.queues.queue import Queue, call_numbers, list_queues
 from sites import faults
 from sites.sessions import contacts, peers
@@ -207,7 +208,7 @@ def reconcile(
 ) -> None:
     """Mark answered transactions as delivered; reopen all others, in order.
 
-    Writes delivery, batch, destination, covered marks and extra keys; commits.
+    Writes delivery_row, batch, destination, covered marks and extra keys; commits.
 
     A restored origin had sent on transactions that others will bring to it again. The
     destination watches for those.
@@ -284,7 +285,7 @@ def _refuse_gap(origin: Connection, row: Row[Any], at: Marker, floor: int) -> No
     if floor <= row.batch_no + 1 or at.batch_no <= row.batch_no:
         return
     waiting = select(func.count()).where(
-        delivery.c.destination == row.name, delivery.c.batch.is_(None)
+        delivery_row.c.destination == row.name, delivery_row.c.batch.is_(None)
     )
     if origin.scalar(waiting):
         raise CannotTell(
@@ -320,17 +321,20 @@ def _settle(
     known: sa.TableClause,
 ) -> None:
     """Mark each delivery as the destination has answered it, or as not answered."""
-    mine = delivery.c.destination == row.name
+    write_rows(origin, row.name)
+    mine = delivery_row.c.destination == row.name
     answered = _answered(row, at, floor, known)
     left = sa.union_all(*call_numbers(origin, row.name)).subquery()
-    kept = delivery.c.xid.in_(select(left.c.xid))
+    kept = delivery_row.c.xid.in_(select(left.c.xid))
     # A transaction whose calls were purged has nothing left to push.
-    origin.execute(sa.delete(delivery).where(mine, sa.not_(answered), sa.not_(kept)))
     origin.execute(
-        sa.update(delivery).where(mine, sa.not_(answered)).values(batch=None)
+        sa.delete(delivery_row).where(mine, sa.not_(answered), sa.not_(kept))
     )
     origin.execute(
-        sa.update(delivery).where(mine, _same(known)).values(batch=known.c.number)
+        sa.update(delivery_row).where(mine, sa.not_(answered)).values(batch=None)
+    )
+    origin.execute(
+        sa.update(delivery_row).where(mine, _same(known)).values(batch=known.c.number)
     )
     batches.note_all_answered(origin, row.name)
 
@@ -340,9 +344,9 @@ def _answered(
 ) -> ColumnElement[bool]:
     """Whether the destination has answered: by its ledger, or if older by number."""
     older = sa.and_(
-        delivery.c.batch < floor,
-        delivery.c.batch <= row.batch_no,
-        sa.tuple_(delivery.c.batch, delivery.c.order_no)
+        delivery_row.c.batch < floor,
+        delivery_row.c.batch <= row.batch_no,
+        sa.tuple_(delivery_row.c.batch, delivery_row.c.order_no)
         <= sa.tuple_(sa.literal(at.batch_no), sa.literal(at.order_no)),
     )
     listed = sa.exists().where(_same(known))
@@ -351,9 +355,9 @@ def _answered(
 
 def _same(known: sa.TableClause) -> ColumnElement[bool]:
     return sa.and_(
-        known.c.order_no == delivery.c.order_no,
+        known.c.order_no == delivery_row.c.order_no,
         known.c.started == deferred_transaction.c.start_time,
-        deferred_transaction.c.xid == delivery.c.xid,
+        deferred_transaction.c.xid == delivery_row.c.xid,
     )
 
 

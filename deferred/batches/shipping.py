@@ -186,14 +186,19 @@ _SET_PART = planned_once(
 )
 
 
-def _setting(name: str) -> ColumnElement[Any]:
-    type_ = sa.ARRAY(BigInteger) if name == "only" else BigInteger()
+def _setting(name: str, type_: sa.types.TypeEngine[Any]) -> ColumnElement[Any]:
     return sa.cast(func.current_setting(f"snaptide.{name}"), type_)
+
+
+def _number(name: str) -> ColumnElement[int]:
+    """A setting that is read once, and not for each row."""
+    return select(_setting(name, BigInteger())).scalar_subquery()
 
 
 #: The part of a batch to ship, read from session settings: so the text of a query stays
 #: the same; for a few changes, building it takes longer than running it.
-_BATCH, _AFTER, _END, _ONLY = map(_setting, ("batch", "after", "end", "only"))
+_BATCH, _AFTER, _END = map(_number, ("batch", "after", "end"))
+_ONLY = _setting("only", sa.ARRAY(BigInteger))
 
 
 def _set_part(shipment: Shipment, after: int, end: int, only: Sequence[int]) -> None:
@@ -225,7 +230,14 @@ def _query(
 ) -> str:
     """The query for a queue's net changes, of transactions or of their steps."""
     unit = _END if together else None
-    changes = net_change.net_changes(queue, wanted(queue), unit, single=single)
+    among = batches.found_by_xid(queue.destination, _BATCH, _AFTER, _END)
+    changes = net_change.net_changes(
+        queue,
+        wanted(queue),
+        unit,
+        single=single,
+        among=among if wanted is _all else None,
+    )
     if staged.columns != queue.columns:
         changes = gone_columns.without(changes, queue, staged, gone)
     text = transport.literal_text(_without_unsent(changes, staged, comparison))

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, and_, cast, func, literal, select
 
 from deferred.batches import pusher
-from deferred.catalog import deferred_transaction, delivery
+from deferred.catalog import deferred_transaction, delivery, delivery_row
 from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
 from deferred.errors import RetryFailed
 from deferred.parked import dependants, image, restage_parked
@@ -308,8 +308,9 @@ def _take(connection: Connection, queue: Queue, xids: set[str]) -> int:
 
 def _forget(connection: Connection, name: str, xids: set[str]) -> None:
     """Remove the deliveries of transactions, and those that have no calls left."""
-    to = and_(delivery.c.destination == name, dependants.among(delivery.c.xid, xids))
-    connection.execute(sa.delete(delivery).where(to))
+    row = delivery_row.c
+    to = and_(row.destination == name, dependants.among(row.xid, xids))
+    connection.execute(sa.delete(delivery_row).where(to))
     left = [
         select(calls.c.xid).where(dependants.among(calls.c.xid, xids))
         for calls in (one.sql() for one in list_queues(connection))

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from deferred.batches import batch as batches
-from deferred.batches import groups, ledger, procedure_call
+from deferred.batches import groups, ledger, procedure_call, whole_window
 from deferred.batches.batch import QueuedTransaction
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.sender import Sender
@@ -23,6 +23,7 @@ from deferred.errors import GivesGoneColumn, TransactionRefused
 from deferred.pushing.compiled import deliver_together
 from deferred.pushing.delivery import Delivered, deliver
 from deferred.pushing.run import Run
+from deferred.queues import delivery_rows
 from deferred.queues.queue import Queue, changes_key
 from sites import faults, names
 from sites.errors import ValueDoesNotFit
@@ -84,10 +85,23 @@ def apply_group(
         return answer.fresh and not run.over()
     if group.calls < options.retry_threshold:
         return _one_by_one(shipment, sender, group, run)
+    write_rows(shipment)
     return all(
         apply_group(shipment, sender, piece, run)
         for piece in groups.split(group, answer.transactions)
     )
+
+
+def write_rows(shipment: Shipment) -> None:
+    """Write a row for each transaction of a batch that is shipped in pieces.
+
+    Without rows, each piece would read the whole batch. Commits at the origin.
+    """
+    if len(shipment.listed.orders) < whole_window.MANY:
+        return  # it has rows
+    batch = shipment.batch
+    with shipment.origin.begin():
+        delivery_rows.write_rows(shipment.origin, batch.destination, batch.number)
 
 
 def _alone(shipment: Shipment, excluded: Sequence[str]) -> set[int]:
@@ -129,6 +143,7 @@ def _one_by_one(
     shipment: Shipment, sender: Sender, group: ApplyGroup, run: Run
 ) -> bool:
     """Deliver each transaction of a group by itself, in order."""
+    write_rows(shipment)
     with autocommit(shipment.origin):
         ahead = batches.queued_transactions(
             shipment.origin, shipment.batch, group.after, group.end

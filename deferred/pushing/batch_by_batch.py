@@ -142,6 +142,8 @@ def _push_batch(
     if sum(map(len, groups)) > 1:
         target.commit()  # a single transaction's shipment commits this with it
     origin.commit()
+    if len(groups) > 1:
+        apply_groups.write_rows(shipment)
     faults.point("push.after_plan")
     to_its_end = _apply(ends, shipment, sender, groups, at, run)
     faults.point("push.before_mark")

@@ -18,6 +18,7 @@ from deferred.catalog import (
     batch,
     deferred_transaction,
     delivery,
+    delivery_row,
     destination,
     schedule,
 )
@@ -152,8 +153,11 @@ def oldest_left(connection: Connection, name: str) -> int | None:
 
 def _oldest(queues: tuple[Queue, ...], name: str) -> sa.Select[Any]:
     """Selects the lowest number of those that are cut, and of each queue's new ones."""
-    seen, batch_no = _last_window(name)
-    firsts = [select(func.min(delivery.c.order_no)).where(_cut(name, batch_no))]
+    seen, *its_batch = _last_window(name)
+    firsts = [
+        select(func.min(of.c.order_no)).where(where)
+        for of, where in _cut(name, *its_batch)
+    ]
     for one in call_numbers_of(queues, name):
         calls = one.where(position.since(one.selected_columns.xid, seen)).subquery()
         of = deferred_transaction.join(calls, calls.c.xid == deferred_transaction.c.xid)
@@ -164,25 +168,31 @@ def _oldest(queues: tuple[Queue, ...], name: str) -> sa.Select[Any]:
 
 @lru_cache(maxsize=64)
 def _left(queues: tuple[Queue, ...], name: str) -> Prepared:
-    seen, batch_no = _last_window(name)
-    cut = select(func.sum(delivery.c.calls)).where(_cut(name, batch_no))
+    seen, *its_batch = _last_window(name)
+    cut = [
+        select(func.sum(of.c.calls)).where(where)
+        for of, where in _cut(name, *its_batch)
+    ]
     new = [
         select(func.count()).select_from(
             one.where(position.since(one.selected_columns.xid, seen)).subquery()
         )
         for one in call_numbers_of(queues, name)
     ]
-    counts = (func.coalesce(one.scalar_subquery(), 0) for one in (cut, *new))
+    counts = (func.coalesce(one.scalar_subquery(), 0) for one in (*cut, *new))
     return Prepared(select(sum(counts, start=sa.literal(0))))
 
 
-def _last_window(name: str) -> tuple[ColumnElement[str], ColumnElement[int]]:
-    """The end of the last window of a destination, and the number of its batch."""
+def _last_window(
+    name: str,
+) -> tuple[ColumnElement[str], ColumnElement[int], ColumnElement[int]]:
+    """The end of the last window of a destination, and its batch: number and end."""
     at = destination.alias("at")
     mine = select(at).where(at.c.name == name)
     seen = mine.with_only_columns(sa.cast(at.c.window_end, sa.Text))
     batch_no = mine.with_only_columns(at.c.batch_no)
-    return seen.scalar_subquery(), batch_no.scalar_subquery()
+    end = mine.with_only_columns(at.c.batch_end)
+    return seen.scalar_subquery(), batch_no.scalar_subquery(), end.scalar_subquery()
 
 
 def list_destinations(site: Site) -> list[Backlog]:
@@ -236,25 +246,33 @@ def _rests() -> ColumnElement[bool]:
 
 
 def _cut(
-    name: str | ColumnElement[str], batch_no: int | ColumnElement[int]
-) -> ColumnElement[bool]:
-    """Undelivered transactions of the window, in the newest batch or in none yet.
+    name: str | ColumnElement[str],
+    batch_no: int | ColumnElement[int],
+    batch_end: int | ColumnElement[int],
+) -> list[tuple[sa.FromClause, ColumnElement[bool]]]:
+    """Undelivered transactions of the window: those in no batch, and in the newest one.
 
     What is answered of that batch is read first, by itself: so an index finds them,
     however many were delivered, and however many batches there are.
+
+    Returns:
+        For each of the two, where they are, and the condition that selects them.
     """
     newest = batch.c.destination == name, batch.c.number == batch_no
     answered = select(batch.c.answered).where(*newest).correlate(destination)
-    return sa.and_(
-        delivery.c.destination == name,
-        sa.or_(
-            delivery.c.batch.is_(None),
+    upto, row = answered.scalar_subquery(), delivery_row.c
+    return [
+        (delivery_row, sa.and_(row.destination == name, row.batch.is_(None))),
+        (
+            delivery,
             sa.and_(
+                delivery.c.destination == name,
                 delivery.c.batch == batch_no,
-                delivery.c.order_no > answered.scalar_subquery(),
+                delivery.c.order_no > upto,
+                batch_end > upto,
             ),
         ),
-    )
+    ]
 
 
 def _up_to_few(*conditions: ColumnElement[bool]) -> ColumnElement[int]:
@@ -279,7 +297,14 @@ _WAITING = planned_once(
         destination.c.name,
         destination.c.last_push_at,
         (
-            _up_to_few(_cut(destination.c.name, destination.c.batch_no))
+            sum(
+                _up_to_few(where)
+                for _, where in _cut(
+                    destination.c.name,
+                    destination.c.batch_no,
+                    destination.c.batch_end,
+                )
+            )
             + _up_to_few(
                 position.begun_since(
                     deferred_transaction.c.xid, destination.c.window_end

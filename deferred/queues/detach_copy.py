@@ -13,11 +13,13 @@ from deferred.catalog import (
     batch,
     deferred_transaction,
     delivery,
+    delivery_row,
     destination,
     procedure_call,
 )
 from deferred.catalog import queue as queue_catalog
 from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
+from deferred.queues.delivery_rows import write_rows
 from deferred.queues.queue import is_delivered, list_queues
 from sites.catalog import SCHEMA
 from sites.transfer import transport
@@ -35,6 +37,7 @@ def leave_to_original(connection: Connection, original: Connection) -> int:
         theirs.c.order_no == deferred_transaction.c.order_no,
         theirs.c.start_time == deferred_transaction.c.start_time,
     )
+    write_rows(connection)
     delivered = sa.exists().where(
         delivery.c.xid == deferred_transaction.c.xid,
         is_delivered(),
@@ -43,8 +46,8 @@ def leave_to_original(connection: Connection, original: Connection) -> int:
         sa.delete(deferred_transaction).where(or_(shared, delivered))
     ).rowcount
     left = select(deferred_transaction.c.xid)
-    connection.execute(sa.delete(delivery).where(delivery.c.xid.not_in(left)))
-    connection.execute(update(delivery).values(batch=None))
+    connection.execute(sa.delete(delivery_row).where(delivery_row.c.xid.not_in(left)))
+    connection.execute(update(delivery_row).values(batch=None))
     connection.execute(sa.delete(batch))
     connection.execute(
         sa.delete(procedure_call).where(procedure_call.c.xid.not_in(left))

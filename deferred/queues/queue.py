@@ -302,12 +302,15 @@ _ALL = planned_once(
 _TO_ONE = _ALL.where(route.c.destination == sa.bindparam("to", type_=sa.Text))
 
 
-def is_delivered() -> ColumnElement[bool]:
+def is_delivered(of: sa.FromClause = delivery) -> ColumnElement[bool]:
     """Whether the destination of a delivery has answered it, as far as known.
 
     False without a delivery, as where none is joined: then it is in no window yet.
+
+    Parameters:
+        of: deliveries.
     """
-    return _answered().correlate_except(batch).exists()
+    return _answered(of).correlate_except(batch).exists()
 
 
 def delivered_before(age: timedelta) -> ColumnElement[bool]:
@@ -323,11 +326,11 @@ def delivered_at() -> ColumnElement[datetime | None]:
     return found.correlate_except(batch).scalar_subquery()
 
 
-def _answered() -> sa.Select[tuple[int]]:
+def _answered(of: sa.FromClause = delivery) -> sa.Select[tuple[int]]:
     """The batch of a delivery, if it was answered up to there."""
     its = batch.c
     return select(its.number).where(
-        its.destination == delivery.c.destination,
-        its.number == delivery.c.batch,
-        its.answered >= delivery.c.order_no,
+        its.destination == of.c.destination,
+        its.number == of.c.batch,
+        its.answered >= of.c.order_no,
     )

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, and_, select
 
 from deferred.batches.ledger import original
-from deferred.catalog import deferred_transaction, delivery, push_marker
+from deferred.catalog import deferred_transaction, delivery_row, push_marker
 from deferred.errors import PastRetention
 from deferred.queues.queue import list_queues
 from groups.catalog import applied_transaction
@@ -35,7 +35,7 @@ def reopen(origin: Connection, target: Connection, name: str) -> None:
     Parameters:
         name: the destination.
     """
-    settled = select(delivery.c.xid).where(_by_another_way(name))
+    settled = select(delivery_row.c.xid).where(_by_another_way(name))
     with autocommit(origin):
         me = identity.read(origin).name
         any_settled = origin.scalar(select(settled.exists()))
@@ -64,8 +64,8 @@ def _reopen(
         sa.not_(known_there(origin, target, taken, queues)),
     )
     origin.execute(
-        sa.update(delivery)
-        .where(_by_another_way(name), delivery.c.xid.in_(lost))
+        sa.update(delivery_row)
+        .where(_by_another_way(name), delivery_row.c.xid.in_(lost))
         .values(batch=None)
     )
 
@@ -110,4 +110,6 @@ def _has_come(site: str, number: int) -> sa.ColumnElement[bool]:
 
 
 def _by_another_way(name: str) -> sa.ColumnElement[bool]:
-    return and_(delivery.c.destination == name, delivery.c.batch == BY_ANOTHER_WAY)
+    return and_(
+        delivery_row.c.destination == name, delivery_row.c.batch == BY_ANOTHER_WAY
+    )

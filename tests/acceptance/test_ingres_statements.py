@@ -186,7 +186,7 @@ def test_11_transaction_that_comes_twice_is_left_out_with_a_warning(
     # It is queued once more, as if nobody knew that it has been sent.
     run(
         chain["a"],
-        "UPDATE snaptide.delivery SET batch = NULL",
+        "UPDATE snaptide.delivery_row SET batch = NULL",
     )
     report = deferred.push(chain["a"], "b")
     assert (report.transactions, report.errors) == (1, 0)

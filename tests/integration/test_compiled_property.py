@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from psycopg import IntegrityError
 
 import deferred
+from deferred.batches import whole_window
 from masters import rules
 from masters.apply import at_once
 from sites import Directory, Site
@@ -118,6 +119,14 @@ property_settings = settings(
 
 
 @contextmanager
+def many_from(transactions: int) -> Iterator[None]:
+    """Let batches of so many transactions have no rows for these, where that can be."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(whole_window, "MANY", transactions)
+        yield
+
+
+@contextmanager
 def at_once_from(rows: int) -> Iterator[None]:
     """Have so many rows written without being locked and compared first."""
     with pytest.MonkeyPatch.context() as patch:
@@ -134,7 +143,11 @@ def test_groups_leave_what_one_by_one_leaves(
     for sites, options in zip(worlds, (grouping, {"group_max_calls": 1}), strict=True):
         _begin(sites, methods)
         _happen(sites, log)
-        with at_once_from(1 if options is grouping else 1_000):
+        one_by_one = options is not grouping
+        with (
+            at_once_from(1_000 if one_by_one else 1),
+            many_from(100 if one_by_one else 2),
+        ):
             report = deferred.push(sites["jfk"], **options)
         left.append((_left(sites["hq"], "items"), report.transactions, report.errors))
     assert left[0] == left[1]
@@ -248,7 +261,11 @@ def test_groups_keep_to_constraints_as_one_by_one_does(
         for statement in changed:
             with suppress(IntegrityError):
                 as_refresh(sites["hq"], statement)
-        with at_once_from(1 if options is grouping else 1_000):
+        one_by_one = options is not grouping
+        with (
+            at_once_from(1_000 if one_by_one else 1),
+            many_from(100 if one_by_one else 2),
+        ):
             report = deferred.push(sites["jfk"], **options)
         found = _left(sites["hq"], "boxes", "parts")
         left.append((found, report.transactions, report.errors))

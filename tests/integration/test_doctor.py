@@ -336,7 +336,7 @@ def test_bloat(sites: Directory) -> None:
         " SELECT i, repeat('x', 100) FROM generate_series(1, 9000) i",
         "INSERT INTO snaptide.deferred_transaction (xid, origin_user)"
         " VALUES (pg_current_xact_id(), 'clerk')",
-        "INSERT INTO snaptide.delivery (xid, destination, batch, order_no, calls)"
+        "INSERT INTO snaptide.delivery_row (xid, destination, batch, order_no, calls)"
         " SELECT xid, 'hq', 1, 1, 1 FROM snaptide.deferred_transaction",
         "INSERT INTO snaptide.destination (name, window_end)"
         " VALUES ('hq', pg_current_snapshot())",

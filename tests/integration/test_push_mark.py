@@ -34,7 +34,7 @@ def test_also_where_the_last_of_them_is_gone(
         deferred.push(sites["jfk"])
     run(
         sites["jfk"],
-        "DELETE FROM snaptide.delivery"
+        "DELETE FROM snaptide.delivery_row"
         " WHERE order_no = (SELECT max(order_no) FROM snaptide.delivery)",
     )
     run(sites["jfk"], "INSERT INTO orders VALUES (3, '3', 1)")
@@ -55,7 +55,7 @@ def test_one_row_says_what_was_delivered(sites: Directory, moments: Moments) -> 
     moments.at("push.before_mark", _die)
     with pytest.raises(KeyboardInterrupt):
         deferred.push(jfk)
-    each = "SELECT ctid::text, xmin::text, order_no FROM snaptide.delivery"
+    each = "SELECT ctid::text, xmin::text, order_no FROM snaptide.delivery_row"
     cut = run(jfk, each)
     assert (len(cut), queued(jfk)) == (5, 5)
     deferred.push(jfk)
