@@ -23,6 +23,7 @@ from benchmarks import (
     push_size,
     refresh,
     scale_out,
+    sites,
     spark_floor,
     streams,
     subsets,
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "push-size": (push_size.run, 100_000),
     "refresh": (refresh.run, 1_000_000),
     "scale-out": (scale_out.run, 1_000_000),
+    "sites": (sites.run, 300_000),
     "spark-floor": (spark_floor.run, 15),
     "streams": (streams.run, 100),
     "subsets": (subsets.run, 1_000_000),
@@ -64,6 +66,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
 
 #: Takes minutes by itself, and runs only when it is asked for.
 ON_REQUEST = {"check-gently", "check-memory", "image", "scale-out"}
+ON_REQUEST = {"check-gently", "check-memory", "scale-out", "sites"}
 
 
 def chosen(name: str) -> str:
