@@ -10,13 +10,14 @@ from sqlalchemy import Connection
 from deferred.parked import withdrawn
 from deferred.queues.queue import find_queue
 from masters.numbers import columns as numbered_columns
+from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables import columns as table_columns
-from sites.tables.table import Column, Table
+from sites.tables.table import Column, Table, describe
 from snapshots.creating import alter, base_table, columns_asked, columns_widened
 from snapshots.creating.alter import Condition
 from snapshots.creating.columns_asked import Asked, refused
-from snapshots.definitions import refresh_group, rewrites, snapshot
+from snapshots.definitions import old_columns, refresh_group, rewrites, snapshot
 from snapshots.definitions.definition import Definition, define
 from snapshots.definitions.errors import UnknownColumn
 from snapshots.definitions.snapshot import Snapshot
@@ -76,7 +77,7 @@ def planned(
         others = [member for member in members if member.key != one.key]
         altered = alter.with_followers(master, now, condition, [*others, now])
         now = altered[one.key]
-    definition = _defined(master, one, now)
+    definition = _defined(connection, master, one, now, wanted)
     known = rewrites.numbers(connection, one, definition.table)
     columns_asked.refuse_others(one, definition.table, wanted, known)
     columns_asked.refuse_unfit(one, definition, wanted)
@@ -102,13 +103,19 @@ def planned(
     )
 
 
-def _defined(master: Site, one: Snapshot, now: Snapshot) -> Definition:
-    """What the master makes of the columns that the snapshot is to have."""
+def _defined(
+    connection: Connection, master: Site, one: Snapshot, now: Snapshot, wanted: Asked
+) -> Definition:
+    """What the master makes of the columns that the snapshot is to have.
+
+    Those that a lens of the master makes stay as they are.
+    """
+    made = _made(connection, master, one, wanted)
     try:
         return define(
             master,
             one.master,
-            columns=now.columns,
+            columns=[name for name in now.columns if name not in made],
             condition=now.condition,
             updatable=one.updatable,
             partner=True,
@@ -122,6 +129,26 @@ def _defined(master: Site, one: Snapshot, now: Snapshot) -> Definition:
             f"the master has renamed or dropped {name}; rename or drop it here by the "
             "same command",
         ) from None
+
+
+def _made(
+    connection: Connection, master: Site, one: Snapshot, wanted: Asked
+) -> frozenset[str]:
+    """The columns that lenses of the master make for what the snapshot is to show."""
+    with master.session() as there:
+        identity.confirm(there, master.name, partner=True)
+        table = describe(there, one.master)
+        known = rewrites.numbers(connection, one, table) or {}
+        shown = {
+            wanted.rename.get(name, name): number
+            for name, number in known.items()
+            if name not in wanted.drop
+        }
+        new = {column.name: column.number for column in table.columns}
+        shown |= {name: new[name] for name in wanted.add if name in new}
+        found = old_columns.made_for(there, table, shown)
+        there.rollback()
+    return found
 
 
 def _refuse_now(connection: Connection, one: Snapshot, wanted: Asked) -> None:

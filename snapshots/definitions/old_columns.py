@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection
 from sqlalchemy.sql.expression import ColumnCollection
 
 from masters.log import lenses
+from masters.log.lenses import Lens
 from sites.sessions import revisions
 from sites.tables.table import Table
 from sites.transfer.types import NativeType
@@ -57,14 +58,12 @@ def with_old(
     if _is_as_before(snapshot, table):
         return table, {}
     known = rewrites.numbers(site, snapshot, table)
-    if known is None or (revisions.of_site(master) or "") < _SINCE:
+    if known is None:
         return table, {}
     called = {number: name for name, number in known.items()}
     there = {column.name: column for column in table.columns}
     old: dict[str, OldColumn] = {}
-    for lens in lenses.of_table(master, table):
-        if not (lens.is_in_effect(table) and lens.applies_to(called.keys())):
-            continue
+    for lens in _applying(master, table, known):
         for gone in lens.gone:
             name = called[gone.number]
             mine = base.column(name)
@@ -74,6 +73,33 @@ def with_old(
             state = f"{gone.number} lens {lens.id}"
             there[name] = replace(mine, number=gone.number, state=state)
     return replace(table, columns=tuple(there.values())), old
+
+
+def made_for(
+    master: Connection, table: Table, known: Mapping[str, int]
+) -> frozenset[str]:
+    """The columns that lenses make for a site which shows these.
+
+    Parameters:
+        table: the master table as it is now.
+        known: the numbers there of all columns that the site shows, by name.
+    """
+    called = {number: name for name, number in known.items()}
+    return frozenset(
+        called[gone.number]
+        for lens in _applying(master, table, known)
+        for gone in lens.gone
+    )
+
+
+def _applying(
+    master: Connection, table: Table, known: Mapping[str, int]
+) -> Iterator[Lens]:
+    if (revisions.of_site(master) or "") < _SINCE:
+        return
+    for lens in lenses.of_table(master, table):
+        if lens.is_in_effect(table) and lens.applies_to(known.values()):
+            yield lens
 
 
 def _is_as_before(snapshot: Snapshot, table: Table) -> bool:

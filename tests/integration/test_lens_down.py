@@ -12,6 +12,7 @@ import synchronous
 from deferred.errors import TargetColumnsMoved
 from masters.errors import UnknownColumn
 from sites import Directory, Site
+from snapshots.definitions.errors import ColumnsRefused
 from snapshots.differences import comparison
 from snapshots.errors import ColumnGone, LensFails
 from snaptide import doctor
@@ -298,6 +299,34 @@ def test_a_site_follows_with_what_it_has_queued(hq: Site, jfk: Site) -> None:
     seen = "SELECT id, first, last FROM public.people WHERE id IN (1, 5) ORDER BY id"
     assert run(hq, seen) == run(jfk, seen) == [(1, "Zoe", "Lane"), (5, "New", "One")]
     assert differing(jfk) == [("few", 0), ("people", 0)]
+
+
+@pytest.mark.parametrize("by", ["hand", "ddl"])
+def test_an_old_site_gets_other_columns(hq: Site, jfk: Site, by: str) -> None:
+    """It goes on by the lens, with what it has queued."""
+    split(hq)
+    methods(jfk)
+    run(jfk, "UPDATE public.people SET full_name = 'Zoe Lane' WHERE id = 1")
+    if by == "hand":
+        run(hq, "ALTER TABLE public.people ADD gate text DEFAULT 'A1'")
+        snapshots.alter_columns(jfk, "people", add=["gate"])
+        run(hq, "ALTER TABLE public.people RENAME gate TO door")
+        snapshots.alter_columns(jfk, "people", rename={"gate": "door"})
+    else:
+        masters.execute_ddl(hq, "ALTER TABLE people ADD gate text DEFAULT 'A1'")
+        masters.execute_ddl(hq, "ALTER TABLE people RENAME gate TO door")
+        methods(jfk)
+    assert parked(hq) == []
+    run(jfk, "UPDATE public.people SET full_name = 'Bob Moss' WHERE id = 2")
+    settle(jfk)
+    assert parked(hq) == []
+    seen = "SELECT first, last FROM public.people WHERE id IN (1, 2) ORDER BY id"
+    assert run(hq, seen) == [("Zoe", "Lane"), ("Bob", "Moss")]
+    found = snapshots.describe_snapshot(jfk, "people")
+    assert found.columns == ("id", "full_name", "qty", "door")
+    assert differing(jfk) == [("few", 0), ("people", 0)]
+    with pytest.raises(ColumnsRefused, match="renamed or dropped full_name"):
+        snapshots.alter_columns(jfk, "people", add=["first"])
 
 
 def test_a_synchronous_change_waits_until_the_site_follows(hq: Site, jfk: Site) -> None:

@@ -334,11 +334,19 @@ class LensWorld(World):
         shown, there = self._shown(site), self._there()
         called = {number: name for name, number in there.items()}
         rename = {n: called[no] for n, no in shown.items() if called.get(no, n) != n}
-        wanted = [n for n in there if n != "spare" or self.chance.random() < 0.5]
-        self.story.tell(f"{site} follows: {rename}, {wanted}")
+        spare = self.chance.random() < 0.5
+        add = [n for n, no in there.items() if no not in shown.values()]
+        drop = [n for n, no in shown.items() if no not in called]
+        if spare and called.get(shown.get("spare", 0)):
+            drop.append("spare")
+        elif not spare and "spare" in add:
+            add.remove("spare")
+        if not (rename or add or drop):
+            return
+        self.story.tell(f"{site} follows: {rename=}, {add=}, {drop=}")
         try:
             report = snapshots.alter_columns(
-                self.sites[site], TABLE, rename=rename, columns=wanted
+                self.sites[site], TABLE, rename=rename, add=add, drop=drop
             )
         except SnaptideError as error:
             self.story.tell(f"  {error.code} {error}")
