@@ -152,6 +152,59 @@ def test_values_that_do_not_fit_are_parked(sites: Directory, granted: Site) -> N
     assert run(hq, "SELECT what FROM public.sale WHERE id = 4") == [("short",)]
 
 
+def test_a_site_that_may_see_some_columns_pushes_these(
+    sites: Directory, store: str
+) -> None:
+    hq, columns = sites["hq"], ["id", "store_id", "what"]
+    masters.create_publication(
+        hq,
+        "sales",
+        ["sale"],
+        where={"sale": "store_id = :store"},
+        columns={"sale": columns},
+    )
+    _grant(hq, store)
+    with as_login(sites, store) as directory:
+        jfk = directory["jfk"]
+        snapshots.create(jfk, "sale", master="hq", updatable=True, columns=columns)
+        refresh(jfk, "sale")
+        run(hq, "UPDATE public.sale SET what = 'theirs' WHERE id = 8")
+        for statement in (
+            "UPDATE public.sale SET what = 'sold' WHERE id = 2",
+            "UPDATE public.sale SET what = 'mine' WHERE id = 8",
+            "DELETE FROM public.sale WHERE id IN (4, 6)",
+            "INSERT INTO public.sale VALUES (12, 3, 'new'), (14, 3, 'new')",
+        ):
+            run(jfk, statement)
+        report = deferred.push(jfk)
+        assert (report.transactions, report.errors) == (4, 1)
+    left = "SELECT id, what, cost FROM public.sale WHERE store_id = 3 ORDER BY id"
+    assert run(hq, left) == [
+        (2, "sold", 2),
+        (8, "theirs", 8),
+        (10, "thing 10", 10),
+        (12, "new", None),
+        (14, "new", None),
+    ]
+
+
+def test_many_rows_are_pushed_at_once(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    run(
+        granted,
+        "INSERT INTO public.sale"
+        " SELECT i, 3, 'many', 0 FROM generate_series(100, 2999) i",
+    )
+    deferred.push(granted)
+    run(granted, "UPDATE public.sale SET cost = 1 WHERE id >= 100")
+    assert deferred.push(granted).errors == 0
+    assert run(hq, "SELECT count(*) FROM public.sale WHERE cost = 1") == [(2901,)]
+    run(granted, "UPDATE public.sale SET store_id = 4 WHERE id = 100 OR id = 101")
+    run(granted, "UPDATE public.sale SET cost = 2 WHERE id >= 102")
+    assert deferred.push(granted).errors == 1
+    assert run(hq, "SELECT count(*) FROM public.sale WHERE cost = 2") == [(2899,)]
+
+
 def test_a_key_of_another_store_is_a_conflict(sites: Directory, granted: Site) -> None:
     hq = sites["hq"]
     run(granted, "INSERT INTO public.sale VALUES (3, 3, 'mine', 1)")

@@ -443,6 +443,12 @@ def test_the_commands(sites: Directory, store: str, snaptide: Snaptide) -> None:
     snaptide.said("publication", "alter", "hq", "sales", "sale", *where, *columns)
     to = ["hq", "sales", "jfk"]
     snaptide.said("grant", *to, "--param", "store=3", "--login", store)
+    run(
+        sites["hq"],
+        f'GRANT TEMPORARY ON DATABASE "{sites["hq"].url.database}" TO {store}',
+    )
+    granted = ["--param", "store=3", "--login", store, "--updatable"]
+    assert snaptide.report("grant", *to, *granted)["updatable"]
     shown = snaptide.said("publication", "show", "hq", "sales")
     assert "store=3" in shown
     assert store in shown
