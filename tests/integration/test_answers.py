@@ -247,6 +247,18 @@ def test_site_learns_at_its_next_contact_that_a_promise_has_changed(
     assert within() == []
 
 
+def test_promise_stays_while_a_master_of_an_older_version_cannot_say(
+    world: Directory,
+) -> None:
+    hq, jfk = world["hq"], world["jfk"]
+    snapshots.set_contract(jfk, "g", answered_within=WITHIN)
+    migrate.downgrade(hq, "0079")
+    run(hq, "INSERT INTO t VALUES (1)")
+    assert refresh(jfk, "g")["t"].inserted == 1
+    [found] = status_of(jfk, alone=True).answers
+    assert found.within == WITHIN.total_seconds()
+
+
 def test_promise_of_answers_alone_is_a_contract_and_needs_changes(
     world: Directory,
 ) -> None:
