@@ -42,10 +42,10 @@ def run(rows: int) -> list[Result]:
     """Both sides are equal, and then a hundred rows are not."""
     with directory("hq", "jfk") as sites:
         _create(sites, rows)
-        statements = _sums(sites)
+        statements = pass_of_sums(sites)
         check = Side(label="check", run=lambda: _found(sites, 0))
         sums = Side(
-            label="sums at both sides", run=lambda: _side_by_side(sites, statements)
+            label="sums at both sides", run=lambda: side_by_side(sites, statements)
         )
         equal = alternate(
             f"check: {rows:,} rows, all equal", check, Against(side=sums, bar=1.2)
@@ -173,7 +173,7 @@ def _found(sites: Directory, differ: int) -> CheckReport:
     return report
 
 
-def _sums(sites: Directory) -> list[tuple[Site, str]]:
+def pass_of_sums(sites: Directory) -> list[tuple[Site, str]]:
     """What a check asks of each side."""
     with moments.held(sites["jfk"], "orders", ["orders"]) as held:
         [member] = held.seen.members
@@ -190,7 +190,9 @@ def _sums(sites: Directory) -> list[tuple[Site, str]]:
         ]
 
 
-def _side_by_side(sites: Directory, statements: list[tuple[Site, str]]) -> None:
+def side_by_side(sites: Directory, statements: list[tuple[Site, str]]) -> None:
+    """Ask both sides at once."""
+
     def ask(site: Site, statement: str) -> None:
         with site.connect() as connection:
             connection.exec_driver_sql(statement.replace("%", "%%")).all()

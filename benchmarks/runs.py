@@ -22,6 +22,7 @@ from benchmarks import (
     push,
     push_size,
     refresh,
+    released,
     scale_out,
     sites,
     spark_floor,
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "push": (push.run, 100_000),
     "push-size": (push_size.run, 100_000),
     "refresh": (refresh.run, 1_000_000),
+    "released": (released.run, 1_000_000),
     "scale-out": (scale_out.run, 1_000_000),
     "sites": (sites.run, 300_000),
     "spark-floor": (spark_floor.run, 15),
@@ -65,8 +67,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
 }
 
 #: Takes minutes by itself, and runs only when it is asked for.
-ON_REQUEST = {"check-gently", "check-memory", "image", "scale-out"}
-ON_REQUEST = {"check-gently", "check-memory", "scale-out", "sites"}
+ON_REQUEST = {"check-gently", "check-memory", "image", "scale-out", "sites"}
 
 
 def chosen(name: str) -> str:
