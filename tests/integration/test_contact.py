@@ -24,6 +24,18 @@ def orders(sites: Directory) -> None:
     deferred.push(sites["jfk"])
 
 
+def test_a_master_that_has_no_grants_yet(orders: Directory) -> None:
+    """One of an older version cannot be asked whose login it is."""
+    run(
+        orders["hq"],
+        "DELETE FROM snaptide.peer",
+        "DROP FUNCTION snaptide.granted_site() CASCADE",
+    )
+    run(orders["jfk"], "DELETE FROM snaptide.peer")
+    _change(orders)
+    assert deferred.push(orders["jfk"]).transactions == 1
+
+
 POINTS = ("peers.after_promise", "peers.after_master")
 
 
