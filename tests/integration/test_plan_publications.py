@@ -252,8 +252,8 @@ WRONG = {
     ),
     "no table": (
         "tables.sale]",
-        "tabels.sale]",
-        "line 7: There is no key publications.sales.tabels. Did",
+        "tablez.sale]",
+        "line 7: There is no key publications.sales.tablez. Did",
     ),
     "a key": ("params =", "parameters =", "Did you mean params?"),
     "a contract without a group": (
