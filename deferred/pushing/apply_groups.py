@@ -143,7 +143,8 @@ def _one_by_one(
     shipment: Shipment, sender: Sender, group: ApplyGroup, run: Run
 ) -> bool:
     """Deliver each transaction of a group by itself, in order."""
-    write_rows(shipment)
+    if len(group) > 1:
+        write_rows(shipment)
     with autocommit(shipment.origin):
         ahead = batches.queued_transactions(
             shipment.origin, shipment.batch, group.after, group.end
