@@ -135,13 +135,22 @@ def test_a_branch_takes_a_part_and_its_content(
     step(jfk, at_jfk)
     assert content(at_jfk) == {"jfk/a": "jfk/a", "jfk/b": "jfk/b"}
     assert (chunks(jfk), chunks(hq)) == (2, 3)
+    (at_jfk / "of nobody.txt").write_text("outside")
+    said = "it does not lie in the part of the folder that the site has"
+    (at_jfk / "jfk" / "c").write_text("jfk/c")
+    report = folders.sync(jfk, "docs", at_jfk)
+    assert (report.left, report.sent) == ({"of nobody.txt": said}, 1)
+    (at_jfk / "of nobody.txt").unlink()
+    (at_jfk / "jfk" / "c").unlink()
+    step(jfk, at_jfk)
 
     (at_hq / "jfk" / "a").rename(at_hq / "lga" / "b")
     step(hq, at_hq)
     settle(jfk)
     step(jfk, at_jfk)
     assert content(at_jfk) == {"jfk/b": "jfk/b"}
-    assert chunks(jfk) == 1
+    # With that of the removed file, until the master is cleaned.
+    assert chunks(jfk) == 2
 
 
 def test_a_site_that_was_away_while_the_master_was_cleaned_loses_nothing(

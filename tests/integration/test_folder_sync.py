@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import folders
+import snapshots
 from folders import DirectoryBusy, DirectoryRefused, MassRemoval, UnknownFolder
 from sites import Directory, Site, faults
 from tests.fix_commands import Snaptide
@@ -296,6 +297,17 @@ def test_commands(snaptide: Snaptide, sites: Directory, tmp_path: Path) -> None:
     assert snaptide.report(*cleaning, "--older-than", "0s")["bytes"] == 3
     assert "SNP-600" in snaptide.said("folder", "clean", "jfk", "docs", code=1)
     assert "SNP-005" in snaptide.said("folder", "create", "hq", "n" * 50, code=1)
+
+
+def test_snapshots_that_show_nothing_yet_are_refused(
+    sites: Directory, docs: Path, tmp_path: Path
+) -> None:
+    for name in ("docs_entry", "docs_chunk"):
+        snapshots.create(sites["jfk"], name, master="hq", group="docs", updatable=True)
+    with pytest.raises(UnknownFolder, match="has no folder docs"):
+        folders.sync(sites["jfk"], "docs", tmp_path)
+    with pytest.raises(UnknownFolder, match="has no folder docs"):
+        folders.application(sites["jfk"], "docs")
 
 
 def test_a_directory_is_watched(hq: Site, docs: Path) -> None:
