@@ -20,9 +20,6 @@ from masters.contracts import even_time
 from masters.rules import rulebook
 from sites import Directory
 
-#: Of the rows, those that the master changes meanwhile.
-CHANGED = 0.01
-
 #: The transactions of the site's users meanwhile, of one row each, and those of them in
 #: conflict. A hundred rows of the table for each of them, at least.
 EDITS, CONFLICTS = 500, 10
@@ -76,7 +73,7 @@ def _prepare(sites: Directory, rows: int) -> None:
 
 
 def _leave(sites: Directory, rows: int, round_no: int) -> None:
-    """Let the site be away for 31 days, on which both sides change rows."""
+    """Let the site be away for 31 days, on which hq changes each hundredth row."""
     _equal(sites)
     change = (
         "UPDATE public.orders SET qty = qty + 1,"
