@@ -75,11 +75,6 @@ class Contract:
     #: bytes of the logs that are kept because of it; None without a limit
     log_bytes: int | None
 
-    @property
-    def terms(self) -> Terms:
-        """What was agreed."""
-        return Terms(**{one.name: getattr(self, one.name) for one in fields(Terms)})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promised:
@@ -132,6 +127,11 @@ def put(
     even_time.note(connection)
     [made] = _listed(connection, _at.site_id == site_id, _at.refresh_group == group)
     return made
+
+
+def agreed(one: Contract) -> Terms:
+    """The terms of a contract."""
+    return Terms(**{its.name: getattr(one, its.name) for its in fields(Terms)})
 
 
 def refuse_unfit(terms: Terms) -> None:

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import publication_grant
+from masters.publications import bound, policies, publication, publishable
 from masters.publications import login as logins
-from masters.publications import policies, publication, publishable
 from masters.publications.errors import CannotPublish, UnknownGrant, WrongParameters
 from masters.publications.publication import Grant, Publication
 from sites import QualifiedName, Site, names
@@ -75,7 +75,7 @@ def grant(
             [made] = [
                 g for g in publication.grants_of(connection, row.id) if g.site == site
             ]
-            publication.bind_ours(connection)
+            bound.bind_ours(connection)
             _open_ours(connection, role)
             publication.let_read(connection, row.id, publication_name, made)
             if former is not None and former != role:
@@ -151,17 +151,17 @@ def _close(
         return None
     for one in shown.tables:
         there = publishable.existing(connection, names.parse(one.table))
-        publication.run(connection, policies.closing(there, login))
+        bound.run(connection, policies.closing(there, login))
     return str(login)
 
 
 def _open_ours(connection: Connection, login: str) -> None:
     """Let a login do with tables of ours what its grants need, and nothing else."""
-    publication.run(connection, policies.closing_ours(login))
+    bound.run(connection, policies.closing_ours(login))
     pushes = _pushes(connection, login)
     if pushes is not None:
         opened = policies.opening_ours(login, updatable=pushes)
-        publication.run(connection, opened)
+        bound.run(connection, opened)
 
 
 def _pushes(connection: Connection, login: str, but: int = 0) -> bool | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from psycopg import sql
 from sqlalchemy import Connection, Row, select
 
 from masters.catalog import (
@@ -18,7 +17,7 @@ from masters.catalog import (
     registered_snapshot,
 )
 from masters.log import site_ddl
-from masters.publications import policies, publishable, template
+from masters.publications import bound, policies, publishable, template
 from masters.publications.errors import (
     CannotPublish,
     PublicationExists,
@@ -32,7 +31,6 @@ from sites.catalog import SCHEMA
 from sites.sessions import identity
 from sites.tables import locks
 from sites.tables.table import describe
-from sites.transfer.transport import raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +112,7 @@ def create_publication(
                     f"{master.name} has a publication called {name} already.",
                     publication=name,
                 )
-            _open_role(connection)
+            bound.open_role(connection)
             new = {"name": name, "ddl": ddl}
             made = sa.insert(publication).values(new).returning(publication.c.id)
             id_ = connection.scalar(made)
@@ -188,7 +186,7 @@ def drop_publication(master: Site, name: str) -> None:
             _unpublish(connection, row.id, [])
             connection.execute(sa.delete(publication).where(_named(name)))
             if not connection.scalar(select(sa.exists().select_from(publication))):
-                run(connection, policies.unbinding_ours())
+                bound.run(connection, policies.unbinding_ours())
 
 
 def list_publications(master: Site) -> list[Publication]:
@@ -287,7 +285,9 @@ def let_read(
         publishable.refuse_unfit_values(connection, one, grant.parameters)
         if grant.updatable:
             publishable.refuse_unfit_for_changes(connection, one.table)
-        run(connection, policies.opening(one, grant.login, updatable=grant.updatable))
+        bound.run(
+            connection, policies.opening(one, grant.login, updatable=grant.updatable)
+        )
         compare_all(connection, grant.site, one.table.qualified)
 
 
@@ -317,12 +317,6 @@ def published(connection: Connection, publication_id: int) -> list[Published]:
     ]
 
 
-def run(connection: Connection, statements: Iterable[sql.Composed]) -> None:
-    """Run statements, one after the other."""
-    for statement in statements:
-        raw(connection).execute(statement)
-
-
 def _publish(
     connection: Connection, publication_id: int, wanted: Sequence[PublishedTable]
 ) -> None:
@@ -332,7 +326,7 @@ def _publish(
         # Who writes now, does so for logs of before.
         locks.against_writers(connection, name)
         made = publishable.fitting(connection, publication_id, one)
-        run(connection, policies.guarding([name, made.log_name]))
+        bound.run(connection, policies.guarding([name, made.log_name]))
         connection.execute(
             sa.insert(publication_table).values(
                 publication_id=publication_id,
@@ -342,7 +336,7 @@ def _publish(
                 condition=dict(made.template),
             )
         )
-        run(connection, policies.binding(made))
+        bound.run(connection, policies.binding(made))
 
 
 def _replace(
@@ -366,9 +360,9 @@ def _unpublish(
     for one in tables_of(connection, publication_id):
         name = names.parse(one.table)
         there = publishable.existing(connection, name)
-        run(connection, policies.unbinding(publication_id, there))
+        bound.run(connection, policies.unbinding(publication_id, there))
         for login in logins:
-            run(connection, policies.closing(there, login))
+            bound.run(connection, policies.closing(there, login))
         connection.execute(
             sa.delete(publication_table).where(
                 at.publication_id == publication_id,
@@ -376,27 +370,7 @@ def _unpublish(
                 at.table_name == name.name,
             )
         )
-        run(connection, policies.unguarding(there))
-
-
-def _open_role(connection: Connection) -> None:
-    """With the first publication, bind what logins of sites see of tables of ours."""
-    if connection.scalar(select(sa.exists().select_from(publication))):
-        return
-    made = sql.SQL(
-        "DO $$ BEGIN IF to_regrole({}) IS NULL THEN CREATE ROLE {} NOLOGIN;"
-        " END IF; END $$"
-    )
-    role = sql.Literal(policies.ROLE), sql.Identifier(policies.ROLE)
-    run(connection, [made.format(*role)])
-    run(connection, policies.binding_ours())
-
-
-def bind_ours(connection: Connection) -> None:
-    """Bind tables of ours as this version does, if an earlier one has bound them."""
-    if raw(connection).execute(policies.BOUND).fetchone() != (True,):
-        run(connection, policies.unbinding_ours())
-        run(connection, policies.binding_ours())
+        bound.run(connection, policies.unguarding(there))
 
 
 def described(connection: Connection, row: Row[Any]) -> Publication:

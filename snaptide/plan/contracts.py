@@ -13,7 +13,7 @@ from sqlalchemy import text
 import masters
 import snapshots
 from masters import Contract, OnBreach, UnknownContract
-from masters.contracts.contract import Terms
+from masters.contracts.contract import Terms, agreed
 from sites import Directory, Site
 from snaptide import limits
 from snaptide.plan.checks import terms_of
@@ -125,7 +125,7 @@ def _age(limit: timedelta | None) -> str | None:
 
 
 def _facts(one: Contract) -> tuple[Terms, set[str]]:
-    return one.terms, {*one.snapshots}
+    return agreed(one), {*one.snapshots}
 
 
 def _written(section: ContractSection) -> dict[str, str]:
