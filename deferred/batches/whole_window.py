@@ -7,6 +7,7 @@ still open when the window before was cut has a row (docs/decisions/0016).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -37,9 +38,9 @@ def first_cut(queues: tuple[Queue, ...], name: str) -> Prepared:
     if the window is not like that.
     """
     calls, seen = call_numbers_of(queues, name), cast(_SEEN, PgSnapshot())
-    each = window.rows(
-        calls, name, partial(position.since, position=_SEEN), all_of_them=True
-    )
+    when = partial(position.since, position=_SEEN)
+    each = window.rows(calls, name, when, all_of_them=True)
+    each = each.where(_may_be_alike(calls, when))
     begun = position.begun_since(deferred_transaction.c.xid, seen)
     order_no = each.selected_columns.order_no
     in_place = deferred_transaction.c.order_no.is_not_distinct_from(order_no)
@@ -54,6 +55,23 @@ def first_cut(queues: tuple[Queue, ...], name: str) -> Prepared:
     numbered = late.add_columns(window.NUMBER).where(end.is_not(None))
     begins = window.beginning(name, end, lists, said, window_end=_NOW)
     return Prepared(begins.add_cte(window.insert(numbered, "batch").cte("written")))
+
+
+def _may_be_alike(
+    calls: Sequence[sa.Select[Any]], when: Callable[[ColumnElement[Any]], Any]
+) -> ColumnElement[bool]:
+    """Whether calls and transactions are so many that each may have as many calls.
+
+    It is asked first, and by itself: mostly not, if transactions are not alike.
+    """
+    some = [one.where(when(one.selected_columns.xid)) for one in calls]
+    queued, tran = sa.union_all(*some).subquery(), deferred_transaction
+    made = select(func.count()).select_from(tran).where(when(tran.c.xid))
+    all_calls, all_made = (
+        one.correlate(None).scalar_subquery()
+        for one in (select(func.count()).select_from(queued), made)
+    )
+    return func.mod(all_calls, func.nullif(all_made, 0)) == 0
 
 
 def _told(each: FromClause) -> sa.Select[Any]:
