@@ -25,11 +25,13 @@ from sites.writing.staged import Staged, selected
 _MAKE, _REMOVE = ("I", "N", "A"), ("D",)
 
 
-def refuse_beyond(connection: Connection, row: Row[Any], steps: Steps) -> None:
-    """Refuse a transaction that a login parked and that reaches beyond its grant.
+@contextmanager
+def within(connection: Connection, row: Row[Any], steps: Steps) -> Iterator[None]:
+    """Apply a transaction that a login has parked within what is granted to it.
 
     Each row has to be one that is granted, before the change and after it, as by a
-    push.
+    push. What rules, defaults and triggers make of it is looked at afterwards, and
+    rolled back if it is not granted.
 
     Parameters:
         row: the transaction's row of error_transaction.
@@ -39,7 +41,22 @@ def refuse_beyond(connection: Connection, row: Row[Any], steps: Steps) -> None:
         RetryFailed.
     """
     if row.login is None:
+        yield
         return
+    with connection.begin_nested():
+        tables = _tables(connection, row, steps)
+        for staged, its in tables:
+            _refuse_any(connection, row, staged, _outside(staged, steps, its))
+        yield
+        for staged, its in tables:
+            _refuse_any(connection, row, staged, _made_outside(staged, steps, its))
+
+
+def _tables(
+    connection: Connection, row: Row[Any], steps: Steps
+) -> list[tuple[Staged, Bounds]]:
+    """The tables of a transaction, each with what the login may change of it."""
+    found = []
     if steps.calls:
         raise _refused(row, "it calls procedures, which are granted to no site")
     for staged in steps.changed:
@@ -50,14 +67,21 @@ def refuse_beyond(connection: Connection, row: Row[Any], steps: Steps) -> None:
         beyond = [c for c in staged.columns if c not in (its.columns or staged.columns)]
         if beyond:
             raise _refused(row, f"column {beyond[0]} of {name} is not granted")
-        found = connection.scalar(_outside(staged, steps, its))
-        if found is not None:
-            raise _refused(
-                row,
-                f"call {found} is about a row of {name} that is not granted to "
-                f"{row.origin}, or makes it one (snaptide grant with other values, or "
-                "an edited value)",
-            )
+        found.append((staged, its))
+    return found
+
+
+def _refuse_any(
+    connection: Connection, row: Row[Any], staged: Staged, asked: sa.Select[tuple[int]]
+) -> None:
+    found = connection.scalar(asked)
+    if found is not None:
+        raise _refused(
+            row,
+            f"call {found} is about a row of {staged.table.qualified} that is not "
+            f"granted to {row.origin}, or makes it one (snaptide grant with other "
+            "values, or an edited value)",
+        )
 
 
 @contextmanager
@@ -95,6 +119,25 @@ def _outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[int]]
     return (
         select(staged.source.c.call_no)
         .select_from(staged.source.outerjoin(target, staged.same_row(target)))
+        .where(selected(staged.source, steps.rows), or_(sa.false(), *outside))
+        .order_by(staged.source.c.call_no)
+        .limit(1)
+    )
+
+
+def _made_outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[int]]:
+    """The first call after which the row with its key is outside."""
+    target = staged.table.sql()
+    same = [target.c[name] == staged.new(name) for name in staged.identity]
+    outside = [
+        target.c[column].is_distinct_from(
+            from_text(literal(text, Text), staged.table.column(column).recorded)
+        )
+        for column, text in its.values.items()
+    ]
+    return (
+        select(staged.source.c.call_no)
+        .select_from(staged.source.join(target, sa.and_(*same)))
         .where(selected(staged.source, steps.rows), or_(sa.false(), *outside))
         .order_by(staged.source.c.call_no)
         .limit(1)

@@ -148,8 +148,8 @@ def _retry(
         steps, left = left_out.divide(connection, steps, skip, instead)
     if edits:
         _list_edited(connection, row, edits, steps, left)
-    granted.refuse_beyond(connection, row, steps)
-    outcome = _apply(connection, steps, error_id)
+    with granted.within(connection, row, steps):
+        outcome = _apply(connection, steps, error_id)
     edited_keys = edit.renames(connection, error_id, edits, steps)
     renamed = outcome.takes_away or edited_keys
     lost = "which was applied with other values" if renamed else None

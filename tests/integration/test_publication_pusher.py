@@ -396,6 +396,30 @@ FORGED = {
 }
 
 
+def test_a_retry_makes_no_row_of_another_by_a_rule_and_a_default(
+    sales: Directory, hostile: tuple[Session, str]
+) -> None:
+    """The call does not give the store, and the row that it updates is gone."""
+    session, _ = hostile
+    hq = sales["hq"]
+    deferred.delete_errors(hq)
+    run(hq, "ALTER TABLE public.sale ALTER store_id SET DEFAULT 4")
+    masters.add_delete_resolution(hq, "sale", "informix_always")
+    [(error_id,)] = session.execute((_parked() + " RETURNING id").encode()).fetchall()
+    values = (
+        "VALUES (%s, 1, 'public', 'sale', 'U', '{id}',"
+        ' \'{"id": "90", "what": "x"}\', \'{"id": "90", "what": "y"}\')'
+    )
+    session.execute((_CALL + values).encode(), (error_id,))
+    session.commit()
+    [refused] = deferred.retry_errors(hq)
+    assert "makes it one" in refused.reason
+    run(hq, "ALTER TABLE public.sale ALTER store_id SET DEFAULT 3")
+    [applied] = deferred.retry_errors(hq)
+    assert applied.applied
+    assert run(hq, "SELECT store_id, what FROM public.sale WHERE id = 90") == [(3, "y")]
+
+
 def test_no_retry_does_what_the_login_may_not(
     sales: Directory, hostile: tuple[Session, str]
 ) -> None:
