@@ -29,7 +29,8 @@ AS $$
 $$;
 -- Whether what is said of the columns of a parked transaction has the form that it should
 -- have, and each type is one of this database, and no temporary one: statements of operators
--- name them, too.
+-- name them, too. A type may be gone, as that of a dropped column often is, or never have been
+-- here; it is a plain name then.
 CREATE FUNCTION snaptide.known_types(target_columns jsonb) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -51,9 +52,13 @@ AS $$
                            OR NOT (its.value -> 'types') ? n.key)
         AND NOT EXISTS (
             SELECT FROM jsonb_each_text(its.value -> 'types') AS named (name, type)
-            WHERE position('--' IN named.type) > 0 OR position('/*' IN named.type) > 0
-               OR NOT EXISTS (SELECT FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
-                              WHERE t.oid = to_regtype(named.type)
-                                AND n.nspname !~ '^pg_(toast_)?temp_')), false)), true)
+            WHERE CASE WHEN to_regtype(named.type) IS NULL THEN named.type !~
+                           '^(?!"?pg_)("[^"]+"|[a-z_][a-z0-9_]*)\.("[^"]+"|[a-z_][a-z0-9_]*)(\[\])?$'
+                  ELSE position('--' IN named.type) > 0 OR position('/*' IN named.type) > 0
+                       OR NOT EXISTS (
+                           SELECT FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+                           WHERE t.oid = to_regtype(named.type)
+                             AND n.nspname !~ '^pg_(toast_)?temp_')
+                  END), false)), true)
     FROM jsonb_each(COALESCE(target_columns, '{}')) AS its (name, value)
 $$;
