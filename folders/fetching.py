@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from folders import entries, here
-from folders.entries import Entry
-from folders.scan import Found, seen
+from folders.entries import MEANWHILE, Entry
+from folders.here import InTheWay
+from folders.scan import Found, is_as_found, seen
 from folders.work import Work
 from sites.sessions.site import autocommit
 
@@ -69,8 +70,11 @@ def _delete(work: Work, path: str, found: Found) -> None:
 
 
 def _touch(work: Work, path: str, both: tuple[Found, Entry]) -> None:
-    here.touch(work.directory, path, both[1])
-    _note(work, path, both[1])
+    found, entry = both
+    if not is_as_found(work.directory / path, found):
+        raise InTheWay(MEANWHILE)
+    here.touch(work.directory, path, entry)
+    _note(work, path, entry)
 
 
 def _forget(work: Work, path: str) -> None:

@@ -8,12 +8,20 @@ import os
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import folders
 import snapshots
-from folders import DirectoryBusy, DirectoryRefused, MassRemoval, UnknownFolder
+from folders import (
+    DirectoryBusy,
+    DirectoryRefused,
+    MassRemoval,
+    UnknownFolder,
+    entries,
+)
+from folders.entries import Entry
 from sites import Directory, Site, faults
 from tests.fix_commands import Snaptide
 from tests.foldered import content, paths, step
@@ -177,6 +185,36 @@ def test_time_and_execution_follow_without_content(
     step(hq, other)
     step(hq, docs)
     assert (docs / "y.txt").stat().st_mode & 0o111 == 0
+
+
+def test_a_file_written_before_its_time_is_set_is_not_taken_for_the_old_one(
+    hq: Site, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    step(hq, other)
+    os.utime(docs / "y.txt", ns=(10**18, 10**18))
+    step(hq, docs)
+    read = entries.read
+
+    def after_a_write(*given: Any) -> list[Entry]:
+        (other / "y.txt").write_text("written after the scan")
+        return read(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(entries, "read", after_a_write)
+        assert set(left(hq, other)) == {"y.txt"}
+    _later(other)
+    assert step(hq, other).sent == 1
+    step(hq, docs)
+    assert content(docs)["y.txt"] == "written after the scan"
+
+
+def _later(directory: Path) -> None:
+    """As if the last sync had been long after the last write."""
+    file = directory / ".snaptide-folder"
+    noted = json.loads(file.read_text())
+    noted["scanned_ns"] += 60 * 10**9
+    file.write_text(json.dumps(noted))
 
 
 def test_an_unreadable_folder_is_not_taken_for_a_removed_one(
