@@ -62,8 +62,9 @@ def sync(
     with state.alone(directory):
         known = state.load(directory, of)
         here.forget_unfinished(directory)
-        before = dict(known.known)
         seen = scan.scan(directory, known, progress)
+        scan.distrust_changed(known, seen)
+        before = dict(known.known)
         with site.begin() as connection:
             there = {one.path: one for one in entries.read(connection, wanted)}
         made = plan(known.known, seen, there)

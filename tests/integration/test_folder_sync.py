@@ -209,6 +209,22 @@ def test_a_file_written_before_its_time_is_set_is_not_taken_for_the_old_one(
     assert content(docs)["y.txt"] == "written after the scan"
 
 
+def test_a_change_that_shows_in_nothing_but_content_is_not_forgotten(
+    hq: Site, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = (docs / "y.txt").stat().st_mtime_ns
+    (docs / "y.txt").write_text("z")
+    os.utime(docs / "y.txt", ns=(written, written))
+    monkeypatch.setenv("SNAPTIDE_FAULT", "folder_sync.after_fetch:error")
+    with pytest.raises(faults.InjectedFault):
+        folders.sync(hq, "docs", docs)
+    monkeypatch.delenv("SNAPTIDE_FAULT")
+    _later(docs)
+    assert step(hq, docs).sent == 1
+    step(hq, tmp_path / "other")
+    assert content(tmp_path / "other")["y.txt"] == "z"
+
+
 def _later(directory: Path) -> None:
     """As if the last sync had been long after the last write."""
     file = directory / ".snaptide-folder"
