@@ -41,7 +41,7 @@ class Known:
 class State:
     """What was in step."""
 
-    #: the site, the id of its database, and the folder
+    #: the site, the id and incarnation of its database, and the folder
     of: dict[str, str]
     #: when the last scan began, in nanoseconds: what was written then may look the same
     scanned_ns: int = 0
@@ -95,6 +95,13 @@ def load(directory: Path, of: dict[str, str]) -> State:
             "side by the next sync, and where both sides differ, it keeps both."
         ) from None
     if state.of != of:
+        if {**state.of, "incarnation": of["incarnation"]} == of:
+            raise DirectoryRefused(
+                f"Site {of['site']} was repaired since the last sync of {directory}, "
+                "and may have lost files that are only there: they would look removed. "
+                f"Remove {file}: then no file is removed on either side, and where "
+                "both sides differ, both are kept."
+            )
         theirs = f"folder {state.of.get('folder')} of site {state.of.get('site')}"
         raise DirectoryRefused(
             f"{directory} was synced with {theirs}, or with another database of that "

@@ -56,9 +56,14 @@ def sync(
     wanted = tables.named(name)
     with identity.confirmed(site) as connection:
         tables.require(site, connection, wanted)
-        site_id = identity.read(connection).site_id
+        database = identity.read(connection)
     refuse_unloaded(site, wanted)
-    of = {"site": site.name, "database": str(site_id), "folder": str(wanted.folder)}
+    of = {
+        "site": site.name,
+        "database": str(database.site_id),
+        "incarnation": str(database.incarnation),
+        "folder": str(wanted.folder),
+    }
     with state.alone(directory):
         known = state.load(directory, of)
         here.forget_unfinished(directory)

@@ -23,6 +23,7 @@ from folders import (
 )
 from folders.entries import Entry
 from sites import Directory, Site, faults
+from sites.sessions import identity
 from tests.fix_commands import Snaptide
 from tests.foldered import content, paths, step
 from tests.linked_table import run
@@ -282,6 +283,19 @@ def test_a_directory_belongs_to_one_folder(
     (docs / ".snaptide-folder").write_text("{")
     with pytest.raises(DirectoryRefused, match="cannot be read"):
         folders.sync(hq, "docs", docs)
+
+
+def test_files_that_a_restored_database_has_lost_are_not_removed(
+    hq: Site, docs: Path
+) -> None:
+    run(hq, "DELETE FROM docs_entry WHERE path = 'y.txt'")
+    with hq.begin() as connection:
+        identity.renew(connection, "hq")
+    with pytest.raises(DirectoryRefused, match="hq was repaired since the last sync"):
+        folders.sync(hq, "docs", docs)
+    (docs / ".snaptide-folder").unlink()
+    assert step(hq, docs).sent == 1
+    assert content(docs) == {"a/x.txt": "x", "y.txt": "y"}
 
 
 @pytest.mark.parametrize(
