@@ -163,13 +163,23 @@ class _Member:
     def support_recursive_move(self, dest_path: str) -> bool:
         return True
 
+    def handle_copy(self, dest_path: str, *, depth_infinity: bool) -> bool:
+        self._refuse_above(dest_path)
+        return False
+
     def handle_move(self, dest_path: str) -> bool:
         """Move in one transaction also where something has to make room."""
+        self._refuse_above(dest_path)
         there = self.provider.get_resource_inst(dest_path, self.environ)  # type: ignore[attr-defined]
         if there is None:
             return False
         self._move(dest_path, there)
         return True
+
+    def _refuse_above(self, dest_path: str) -> None:
+        """Refuse to put this in place of a folder that it lies in: both would go."""
+        if f"{self.name_within}/".startswith(f"{dest_path.strip('/')}/"):
+            raise DAVError(HTTP_FORBIDDEN, "It lies in what it would replace.")
 
     def move_recursive(self, dest_path: str) -> list[object]:
         self._move(dest_path, None)

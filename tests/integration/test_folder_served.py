@@ -127,6 +127,22 @@ def test_files_are_put_read_moved_and_removed(
     assert (tmp_path / "docs" / "y" / "report.bin").read_bytes() == large
 
 
+def test_what_would_replace_the_folder_that_it_lies_in_is_refused(
+    hq: Site, serve: Callable[[str], Client]
+) -> None:
+    folders.create(hq, "docs")
+    ask = serve("hq")
+    for folder in ("/a", "/a/b"):
+        assert ask("MKCOL", folder) == 201
+    for file in ("/a/b/x.txt", "/a/y.txt"):
+        assert ask("PUT", file, b"x") == 201
+    before = paths(hq)
+    for method in ("MOVE", "COPY"):
+        assert ask(method, "/a/b/", Destination="/a/") == 403
+        assert ask(method, "/a/y.txt", Destination="/a") == 403
+    assert paths(hq) == before
+
+
 def test_names_that_no_folder_can_have_are_refused(
     hq: Site, serve: Callable[[str], Client]
 ) -> None:
