@@ -28,7 +28,7 @@ from wsgidav.dav_error import (
 from wsgidav.dav_provider import DAVCollection, DAVNonCollection, DAVProvider
 
 from folders import entries, paths
-from folders.entries import SHA, Entry, MovedOn
+from folders.entries import MEANWHILE, SHA, Entry, MovedOn
 from folders.tables import PIECE, Tables
 from sites import Site, SiteUnreachable
 
@@ -252,6 +252,8 @@ class _File(_Member, DAVNonCollection):
         name = self.name_within
         with self.provider.transaction() as (connection, tables):
             before = entries.find(connection, tables, name)
+            if _id(before) != _id(self._entry):  # If-Match was asked of another one
+                raise MovedOn(MEANWHILE)
             if before is not None:
                 entries.remove(connection, tables, [before])
             self._entry = Entry(
@@ -332,6 +334,10 @@ class _Folder(_Member, DAVCollection):
         if self.provider.get_resource_inst(dest_path, self.environ) is None:
             parent, _, name = dest_path.rstrip("/").rpartition("/")
             _Folder(f"{parent}/", self.environ, []).create_collection(name)
+
+
+def _id(entry: Entry | None) -> uuid.UUID | None:
+    return None if entry is None else entry.id
 
 
 def _possible(path: str) -> str:

@@ -11,8 +11,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from wsgidav.dav_error import DAVError
 
 import folders
+from folders import tables
+from folders.dav import Provider
 from sites import Directory, Site
 from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
@@ -141,6 +144,22 @@ def test_what_would_replace_the_folder_that_it_lies_in_is_refused(
         assert ask(method, "/a/b/", Destination="/a/") == 403
         assert ask(method, "/a/y.txt", Destination="/a") == 403
     assert paths(hq) == before
+
+
+def test_a_file_that_others_write_during_an_upload_is_not_replaced(hq: Site) -> None:
+    folders.create(hq, "docs")
+    provider = Provider(hq, tables.named("docs"))
+    environ = {"REQUEST_METHOD": "PUT", "wsgidav.provider": provider}
+    top = provider.get_resource_inst("/", environ)
+    slow, quick = (top.create_empty_resource("a.txt") for _ in range(2))
+    slow.begin_write().write(b"slow")
+    for text in (b"quick", b"quicker"):
+        quick.begin_write().write(text)
+        quick.end_write(with_errors=False)
+    with pytest.raises(DAVError) as refused:
+        slow.end_write(with_errors=False)
+    assert refused.value.value == 409
+    assert provider.get_resource_inst("/a.txt", environ).get_content().read() == text
 
 
 def test_names_that_no_folder_can_have_are_refused(
