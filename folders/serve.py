@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -15,6 +16,13 @@ from sites.sessions import identity
 
 #: The names under which programs on this machine reach it.
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+#: A page that somebody has put into the folder, opened in a browser, must not read and
+#: write the other files.
+_HARMLESS = [
+    ("Content-Security-Policy", "sandbox"),
+    ("X-Content-Type-Options", "nosniff"),
+]
 
 
 def application(
@@ -69,14 +77,22 @@ def _only_named(inner: Any, hosts: frozenset[str]) -> WSGIApplication:
     def answer(
         environ: WSGIEnvironment, start_response: StartResponse
     ) -> Iterable[bytes]:
-        host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname
-        if host in hosts:
-            answered: Iterable[bytes] = inner(environ, start_response)
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            return start_response(status, [*headers, *_HARMLESS], *more)
+
+        if _host(environ) in hosts:
+            answered: Iterable[bytes] = inner(environ, start)
             return answered
         start_response("421 Misdirected Request", [("Content-Length", "0")])
         return []
 
     return answer
+
+
+def _host(environ: WSGIEnvironment) -> str | None:
+    with suppress(ValueError):
+        return urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname
+    return None
 
 
 def run(

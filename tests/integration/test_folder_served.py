@@ -176,7 +176,19 @@ def test_names_that_no_folder_can_have_are_refused(
     assert ask("PUT", f"/{'n' * 300}", b"a") == 403
     assert ask("GET", "/a%00b") == 403
     assert paths(hq) == ["A.txt"]
-    assert ask("GET", "/A.txt", Host="rebound.example") == 421
+    for host in ("rebound.example", "[::1"):
+        assert ask("GET", "/A.txt", Host=host) == 421
+
+
+def test_a_page_in_the_folder_cannot_use_the_others(
+    hq: Site, serve: Callable[[str], Client]
+) -> None:
+    folders.create(hq, "docs")
+    ask = serve("hq")
+    assert ask("PUT", "/page.html", b"<script>fetch('/secret')</script>") == 201
+    assert ask("GET", "/page.html") == 200
+    assert ask.headers["Content-Security-Policy"] == "sandbox"
+    assert ask.headers["X-Content-Type-Options"] == "nosniff"
 
 
 def test_a_lock_keeps_others_out(hq: Site, serve: Callable[[str], Client]) -> None:
