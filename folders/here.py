@@ -43,6 +43,8 @@ def write(
     if entry.kind == "folder":
         if not is_as_found(target, before):
             raise InTheWay(MEANWHILE)
+        if before is not None and before.kind == "file":
+            target.unlink()
         target.mkdir(exist_ok=True)
         return
     new = target.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")

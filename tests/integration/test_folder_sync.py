@@ -148,6 +148,11 @@ def test_folders_come_and_go_with_what_is_in_them(
     step(hq, docs)
     step(hq, other)
     assert content(other) == {"new": "a file now", "y.txt/z": "z"}
+    (docs / "new").unlink()
+    (docs / "new").mkdir()
+    step(hq, docs)
+    step(hq, other)
+    assert content(other) == {"new": "/", "y.txt/z": "z"}
 
 
 def test_a_folder_here_that_is_a_file_there_is_left_alone(
