@@ -135,6 +135,8 @@ class GrantSection(BaseModel):
 
     #: The role as which the site connects; by default of the site's name.
     login: str | None = None
+    #: Whether the site may push changes of its rows.
+    updatable: bool = False
     #: A value for each parameter of the publication.
     params: Mapping[str, str] = Field(default_factory=dict)
 

@@ -79,7 +79,8 @@ def exported(found: Found) -> dict[str, Any]:
 
 def _grant(grant: Grant) -> dict[str, Any]:
     login = None if grant.login == grant.site else grant.login
-    return _said(login=login, params=dict(grant.parameters))
+    params = dict(grant.parameters)
+    return _said(login=login, updatable=grant.updatable, params=params)
 
 
 def _said(**values: Any) -> dict[str, Any]:
@@ -150,13 +151,15 @@ def _grants(
                 to=to,
                 login=one.login or to,
                 parameters=one.params,
+                updatable=one.updatable,
             )
 
 
 def _is_same(to: str, one: GrantSection, has: Grant | None) -> bool:
-    return has is not None and (has.login, dict(has.parameters)) == (
+    return has is not None and (has.login, dict(has.parameters), has.updatable) == (
         one.login or to,
         dict(one.params),
+        one.updatable,
     )
 
 

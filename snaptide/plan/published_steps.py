@@ -137,6 +137,8 @@ class GrantPublication(Step):
     to: str
     login: str
     parameters: Mapping[str, str]
+    #: whether it may push changes of these rows
+    updatable: bool
 
     @property
     def command(self) -> str:
@@ -144,6 +146,7 @@ class GrantPublication(Step):
         for name, value in self.parameters.items():
             words += ["--param", f"{name}={value}"]
         words += ["--login", self.login] if self.login != self.to else []
+        words += ["--updatable"] if self.updatable else []
         return command_line(*words)
 
     def run(self, directory: Directory) -> None:
@@ -153,6 +156,7 @@ class GrantPublication(Step):
             self.to,
             login=self.login,
             parameters=self.parameters,
+            updatable=self.updatable,
         )
 
 

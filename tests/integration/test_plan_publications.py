@@ -151,6 +151,33 @@ def test_other_rows_values_and_columns(
     assert grant.parameters == {"number": "7"}
 
 
+def test_a_file_says_whether_a_site_may_push(
+    sites: Directory, tmp_path: Path, store: str, snaptide: Snaptide
+) -> None:
+    hq = sites["hq"]
+    temporary = f'TEMPORARY ON DATABASE "{hq.url.database}"'
+    run(hq, f"GRANT {temporary} TO {store}")
+    text = FILE.replace("LOGIN", store)
+    pushes = text.replace("params =", "updatable = true\nparams =")
+    file = write(tmp_path, pushes)
+    applied(sites, file)
+    assert masters.show_publication(hq, "sales").grants[0].updatable
+    # Another value takes nothing away.
+    applied(sites, write(tmp_path, pushes.replace("store = 3", "store = 4")))
+    assert masters.show_publication(hq, "sales").grants[0].updatable
+    exported = export(hq).document
+    assert planned(sites, write(tmp_path, toml.written(exported))).settled
+    [line] = commands(sites, write(tmp_path, text))
+    assert "--updatable" not in line
+    run(hq, f"REVOKE {temporary} FROM {store}")
+    snaptide.said(*shlex.split(line)[1:])
+    assert not masters.show_publication(hq, "sales").grants[0].updatable
+    [line] = commands(sites, write(tmp_path, pushes))
+    run(hq, f"GRANT {temporary} TO {store}")
+    snaptide.said(*shlex.split(line)[1:])
+    assert masters.show_publication(hq, "sales").grants[0].updatable
+
+
 def test_a_table_goes_from_one_publication_to_another(
     sites: Directory, tmp_path: Path, store: str
 ) -> None:
