@@ -61,7 +61,7 @@ def publications(
 
 def exported(found: Found) -> dict[str, Any]:
     """The publications of a site, as a file describes them."""
-    return {
+    said = {
         one.name: {
             "tables": {
                 each.table: _said(
@@ -75,6 +75,9 @@ def exported(found: Found) -> dict[str, Any]:
         }
         for one in found.publications
     }
+    # Once for all: what is escaped twice means another text.
+    made: dict[str, Any] = escaped(said)
+    return made
 
 
 def _grant(grant: Grant) -> dict[str, Any]:
@@ -84,8 +87,7 @@ def _grant(grant: Grant) -> dict[str, Any]:
 
 
 def _said(**values: Any) -> dict[str, Any]:
-    made: dict[str, Any] = escaped({n: v for n, v in values.items() if v})
-    return made
+    return {name: value for name, value in values.items() if value}
 
 
 def _tables(section: PublicationSection) -> tuple[PublishedTable, ...]:

@@ -334,6 +334,25 @@ def test_an_export_is_the_file(sites: Directory, tmp_path: Path, store: str) -> 
     assert (again.steps, again.extra, again.refused) == ((), (), ())
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["${store}", "$${store}", 'it\'s "3" = \\, ', "", "Küche 🍞", "2026-11-26"],
+)
+def test_a_value_means_itself(
+    sites: Directory, tmp_path: Path, store: str, snaptide: Snaptide, value: str
+) -> None:
+    hq = sites["hq"]
+    masters.create_snapshot_log(hq, "sale", partition_columns=["what"])
+    masters.create_publication(hq, "sales", ["sale"], where={"sale": "what = :it"})
+    masters.grant(hq, "sales", "jfk", login=store, parameters={"it": value})
+    file = write(tmp_path, toml.written(export(hq).document))
+    assert planned(sites, file).settled
+    masters.revoke(hq, "sales", "jfk")
+    [line] = commands(sites, file)
+    snaptide.said(*shlex.split(line)[1:])
+    assert masters.show_publication(hq, "sales").grants[0].parameters == {"it": value}
+
+
 def test_each_line_of_a_plan_can_be_run_by_itself(
     sites: Directory, tmp_path: Path, store: str, snaptide: Snaptide
 ) -> None:
