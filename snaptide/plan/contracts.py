@@ -101,11 +101,15 @@ def kept_for(site: Site, found: Found) -> dict[tuple[str, str], Contract]:
 
 
 def exported(site: Site, found: Found) -> dict[str, Any]:
-    """The contracts of a site, as a file describes them."""
+    """The contracts of a site, as a file describes them.
+
+    A master keeps a contract although its group is gone or has another master.
+    """
+    homes = {name: one.master for name, one in found.groups.items()}
     return {
         group: _written(_section(one))
         for (home, group), one in kept_for(site, found).items()
-        if found.groups[group].master == home
+        if homes.get(group) == home
     }
 
 

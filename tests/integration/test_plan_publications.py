@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -440,6 +441,21 @@ def test_how_soon_a_master_is_to_answer(sites: Directory, tmp_path: Path) -> Non
     exported = export(sites["jfk"]).document
     assert exported["contracts"]["shop"]["answered_within"] == "5m"
     assert planned(sites, write(tmp_path, toml.written(exported))).settled
+
+
+def test_a_contract_whose_group_is_gone(sites: Directory, tmp_path: Path) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE TABLE public.sale (id int PRIMARY KEY)")
+    run(hq, "CREATE TABLE public.item (id int PRIMARY KEY)")
+    for name in ("sale", "item"):
+        masters.create_snapshot_log(hq, name)
+        snapshots.create(jfk, name, master="hq", group=name)
+    snapshots.set_contract(jfk, "sale", visible_within=timedelta(minutes=5))
+    snapshots.drop(jfk, "sale")
+    document = export(jfk).document
+    assert "contracts" not in document
+    [extra] = planned(sites, write(tmp_path, toml.written(document))).extra
+    assert extra.command == "snaptide contract drop hq jfk sale"
 
 
 @pytest.mark.usefixtures("spark")
