@@ -24,8 +24,8 @@ class _Publish(Step):
 
     def _words(self, verb: str) -> str:
         words = ["publication", verb, self.site, self.name]
-        words += [one.table for one in self.tables]
-        for one in self.tables:
+        words += [one.table for one in self._given]
+        for one in self._given:
             if one.where is not None:
                 words += ["--where", f"{one.table}={one.where}"]
             if one.columns is not None:
@@ -41,13 +41,18 @@ class _Publish(Step):
         return True
 
     @property
+    def _given(self) -> tuple[PublishedTable, ...]:
+        """The tables that are to be said."""
+        return self.tables
+
+    @property
     def _rows(self) -> dict[str, str]:
-        return {one.table: one.where for one in self.tables if one.where is not None}
+        return {one.table: one.where for one in self._given if one.where is not None}
 
     @property
     def _columns(self) -> dict[str, tuple[str, ...]]:
         return {
-            one.table: one.columns for one in self.tables if one.columns is not None
+            one.table: one.columns for one in self._given if one.columns is not None
         }
 
 
@@ -63,7 +68,7 @@ class CreatePublication(_Publish):
         masters.create_publication(
             directory[self.site],
             self.name,
-            [one.table for one in self.tables],
+            [one.table for one in self._given],
             where=self._rows,
             columns=self._columns,
             ddl=self.ddl,
@@ -79,6 +84,12 @@ class AlterPublication(_Publish):
     @property
     def _before(self) -> bool:
         return self.before.ddl
+
+    @property
+    def _given(self) -> tuple[PublishedTable, ...]:
+        # Tables that are given again have all sites compare all rows.
+        same = facts(self.tables) == facts(self.before.tables)
+        return () if same else self.tables
 
     @property
     def command(self) -> str:
@@ -106,7 +117,7 @@ class AlterPublication(_Publish):
         masters.alter_publication(
             directory[self.site],
             self.name,
-            [one.table for one in self.tables],
+            [one.table for one in self._given],
             where=self._rows,
             columns=self._columns,
             ddl=self.ddl,

@@ -417,6 +417,8 @@ def test_whether_sites_follow_ddl(
     )
     [step] = planned(sites, write(tmp_path, without)).steps
     assert step.details == ("sites follow DDL: False",)
+    # Tables that are given again would have sites compare all rows.
+    assert step.command == "snaptide publication alter hq sales --no-ddl"
     snaptide.said(*shlex.split(step.command)[1:])
     [one] = masters.list_publications(sites["hq"])
     assert not one.ddl
@@ -426,6 +428,11 @@ def test_whether_sites_follow_ddl(
     applied(sites, write(tmp_path, text))
     [one] = masters.list_publications(sites["hq"])
     assert one.ddl
+    columns = '"id", "store_id", "what"]'
+    both = without.replace(columns, '"id", "store_id"]')
+    applied(sites, write(tmp_path, both))
+    [one] = masters.list_publications(sites["hq"])
+    assert (one.ddl, one.tables[1].columns) == (False, ("id", "store_id"))
 
 
 def test_how_soon_a_master_is_to_answer(sites: Directory, tmp_path: Path) -> None:
