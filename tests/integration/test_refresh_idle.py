@@ -18,8 +18,8 @@ from snapshots.refreshing import idle
 from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
-from tests.linked_table import run
-from tests.stories import refresh, user
+from tests.linked_table import application, run
+from tests.stories import assert_equal_to_master, refresh, user
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -76,6 +76,30 @@ def test_rows_that_a_log_keeps_for_others_are_not_read(pair: Directory) -> None:
     skipped = [int(n) for n in re.findall(r"Removed by Filter: (\d+)", str(plans))]
     assert plans
     assert sum(skipped) < 1_000
+
+
+def test_a_transaction_that_commits_late_is_not_overlooked(pair: Directory) -> None:
+    """Its rows are neither the last of the log, nor in the last of its partitions."""
+    hq, jfk = pair["hq"], pair["jfk"]
+    each = "PERFORM pg_current_xact_id(); COMMIT"
+    burn = f"BEGIN FOR n IN 1..33000 LOOP {each}; END LOOP"
+    with user(hq) as first, user(hq) as second:
+        first.execute("INSERT INTO public.a VALUES (10, 'first')")
+        with application(hq) as other:
+            other.autocommit = True
+            other.execute("SET synchronous_commit = off")
+            other.execute(f"DO $$ {burn}; END $$")
+        second.execute("INSERT INTO public.a VALUES (11, 'second')")
+        run(hq, "INSERT INTO public.a VALUES (12, 'third')")
+        for late in (second, first):
+            assert refresh(jfk, "a")["a"].inserted == 1
+            masters.purge_snapshot_logs(hq)
+            assert refresh(jfk, "a")["a"].window_keys == 0
+            late.commit()
+        assert refresh(jfk, "a")["a"].inserted == 1
+    slots = 'SELECT count(DISTINCT slot) FROM snaptide."mlog$_a" WHERE k1 > 9'
+    assert run(hq, slots) == [(2,)]
+    assert_equal_to_master(jfk)
 
 
 def test_log_that_could_let_rows_go_is_told(pair: Directory) -> None:
