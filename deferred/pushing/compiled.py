@@ -144,6 +144,10 @@ def try_apply_group(
         sqlalchemy.exc.DBAPIError: as `deliver_together` does.
     """
     if any(count.get("X") for count in unit.counts):
+        if shipment.lifts:
+            # A lens may refuse a row again for each of its transactions: in halves, the
+            # push tries far fewer pieces.
+            return Refused()
         return Refused(
             transactions=work.invalid(shipment.target, shipment.staged, unit.number)
         )

@@ -19,6 +19,8 @@ from psycopg import IntegrityError
 
 import deferred
 import snapshots
+from deferred.pushing import apply_groups
+from deferred.pushing.compiled import deliver_together
 from deferred.queues import target_columns
 from sites import Directory, Site
 from sites.tables.table import describe
@@ -141,6 +143,25 @@ def test_changes_of_one_row_find_no_conflict(world: Directory, way: str) -> None
     assert one_by_one == _pushed(world, log)
     assert one_by_one == _pushed(world, log, transaction_count=1)
     assert one_by_one == _retried(world, log)
+
+
+def test_a_row_that_is_changed_often_is_tried_in_few_pieces(
+    world: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In halves: one piece for each change would be as many calls of one another."""
+    often = [[f"UPDATE people SET town = '{n}' WHERE id = 3"] for n in range(160)]
+    _begin(world, Log(transactions=often))
+    pieces: list[int] = []
+
+    def counted(shipment: Any, sender: Any, group: Any, *rest: Any, **how: Any) -> Any:
+        pieces.append(len(group))
+        return deliver_together(shipment, sender, group, *rest, **how)
+
+    monkeypatch.setattr(apply_groups, "deliver_together", counted)
+    assert deferred.push(world["jfk"]).transactions == len(often)
+    assert pieces == [160, 80, 80]
+    assert _parked(world["hq"]) == []
+    assert _rows(world["hq"])[2] == (3, "A", "B C", "159")
 
 
 @settings(
