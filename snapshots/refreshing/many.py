@@ -6,6 +6,7 @@ them shows a moment of its own, and fails by itself.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -54,9 +55,10 @@ def refresh_many(
     """
     RefreshOptions.of(options)
     extras.require("spark")
+    interrupted = threading.Event()
 
     def of_site(site: Site) -> list[GroupRefreshed]:
-        return list(_refreshed(site, master, options))
+        return list(_refreshed(site, master, options, interrupted))
 
     with ThreadPoolExecutor(MOST, thread_name_prefix="refresh") as pool:
         try:
@@ -64,14 +66,22 @@ def refresh_many(
             own = [copy_context() for _ in sites]
             ended = list(pool.map(lambda c, site: c.run(of_site, site), own, sites))
         finally:
+            interrupted.set()
             pool.shutdown(wait=False, cancel_futures=True)
     return [one for each in ended for one in each]
 
 
 def _refreshed(
-    site: Site, master: str | None, options: RefreshArguments
+    site: Site,
+    master: str | None,
+    options: RefreshArguments,
+    interrupted: threading.Event,
 ) -> Iterator[GroupRefreshed]:
-    """Refresh the groups of one site, and say what became of each."""
+    """Refresh the groups of one site, and say what became of each.
+
+    Parameters:
+        interrupted: once it is set, no other group begins.
+    """
     try:
         with identity.confirmed(site) as connection:
             groups = refresh_group.names(connection, master)
@@ -79,6 +89,8 @@ def _refreshed(
         yield GroupRefreshed(site=site.name, **asdict(failure(error)))
         return
     for group in groups:
+        if interrupted.is_set():
+            return
         try:
             report = refresh(site, group, **options)
         except OF_A_SITE as error:

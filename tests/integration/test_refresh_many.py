@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 from sqlalchemy import make_url
 
 import snapshots
-from sites import Directory
+from sites import Directory, Site
 from snapshots.definitions import refresh_group
+from snapshots.refreshing import many
 from snapshots.reports import GroupRefreshed
 from tests.divided import AIRPORTS, divide
 from tests.fix_commands import Snaptide
@@ -73,6 +78,33 @@ def test_a_site_that_fails_or_is_away_stops_no_other(divided: Directory) -> None
     assert [one.code for one in found if one.report is None] == ["SNP-205", "SNP-002"]
     assert rows(divided["lax"], "flights") == before
     assert_equal_to_master(divided["jfk"], divided["sfo"])
+
+
+def test_no_group_begins_after_an_interrupt(
+    divided: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    first, over = threading.Event(), threading.Event()
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, *given: Any, **how: Any) -> None:
+            over.set()
+            super().shutdown(*given, **how)
+
+    def refreshed(site: Site, group: str) -> None:
+        if site.name == "jfk":
+            assert first.wait(10)
+            raise KeyboardInterrupt
+        begun.append(group)
+        first.set()
+        assert over.wait(10)
+
+    monkeypatch.setattr(many, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(many, "refresh", refreshed)
+    monkeypatch.setattr(refresh_group, "names", lambda *_: ["one", "two"])
+    with pytest.raises(KeyboardInterrupt):
+        snapshots.refresh_many([divided["jfk"], divided["lax"]])
+    assert begun == ["one"]
 
 
 def test_only_groups_of_one_master(divided: Directory, command: Snaptide) -> None:
