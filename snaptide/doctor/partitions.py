@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from masters.log import partition, registration
 from masters.log.catalog import find_logs
+from sites.sessions import revisions
 from sites.tables.table import describe
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences import own_keys
@@ -15,6 +16,9 @@ from snaptide.doctor.finding import Finding, info
 
 #: From so many sites on, what they save is worth what writers pay for it.
 MANY = 10
+
+#: The revision from which on masters tell their sites from images.
+_SINCE = "0074"
 
 
 def check(home: Connection, site: str, master: str, one: Snapshot) -> Iterator[Finding]:
@@ -30,7 +34,7 @@ def check(home: Connection, site: str, master: str, one: Snapshot) -> Iterator[F
         if partition.why_unfit(home, table.column(name)) is None
     ]
     logs = find_logs(home, [one.master])
-    if not usable or not logs:
+    if not usable or not logs or (revisions.of_site(home) or "") < _SINCE:
         return
     sites = len({row.site_id for row in registration.of_table(home, one.master)})
     there = partition.of_log(home, logs[0])

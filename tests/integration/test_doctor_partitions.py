@@ -7,7 +7,8 @@ import pytest
 import masters
 import snapshots
 from sites import Directory
-from snaptide import doctor
+from snapshots.definitions import snapshot
+from snaptide import doctor, migrate
 from snaptide.doctor import partitions
 from tests.divided import AIRPORTS, divide
 from tests.fix_worlds import prepared_once
@@ -44,3 +45,13 @@ def test_a_condition_by_which_a_log_tells_no_rows_is_passed_over(
     assert len(advice(divided)) == 1
     snapshots.alter_condition(divided["jfk"], "flights", where="origin <> 'LAX'")
     assert advice(divided) == []
+
+
+def test_nothing_is_advised_of_a_master_of_an_older_version(divided: Directory) -> None:
+    hq = divided["hq"]
+    masters.alter_snapshot_log(hq, "flights", partition_columns=[])
+    with divided["jfk"].session() as connection:
+        (one,) = snapshot.all_of(connection)
+    migrate.downgrade(hq, "0071")
+    with hq.session() as home:
+        assert [*partitions.check(home, "jfk", "hq", one)] == []
