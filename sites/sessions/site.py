@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DisconnectionError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoneFree
 
 from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
 from sites.sessions import connections
@@ -247,7 +248,8 @@ class Site:
         """Open a connection of a pool of this site; the caller commits and closes it.
 
         Raises:
-            SiteUnreachable: the server does not answer or refuses the login.
+            SiteUnreachable: the server does not answer or refuses the login, or all
+                sessions of the pool are in use.
         """
         try:
             return engine.connect()
@@ -255,6 +257,12 @@ class Site:
             raise SiteUnreachable(
                 f"Site {self.name} ({self.address}) cannot be reached: "
                 f"{_reason(error, self.url.password)}",
+                site=self.name,
+            ) from None
+        except NoneFree:
+            raise SiteUnreachable(
+                f"Site {self.name} ({self.address}) cannot be reached: all sessions "
+                "that this process may have there are in use, and none became free.",
                 site=self.name,
             ) from None
 

@@ -9,8 +9,9 @@ from psycopg import sql
 import deferred
 import snapshots
 from sites import Directory, Site
-from sites.errors import NotAMember
+from sites.errors import NotAMember, SiteUnreachable
 from sites.sessions import identity
+from sites.sessions import site as site_of_ours
 from snapshots.differences import difference
 from snaptide.embedded import PostgresServer
 from tests.fix_sites import log
@@ -109,3 +110,18 @@ def test_moment_outlasts_a_comparison(
         _for_the_database(site, "idle_in_transaction_session_timeout", "300ms")
     run(hq, "INSERT INTO public.t VALUES (1)")
     assert snapshots.refresh(jfk, "t").snapshots[0].inserted == 1
+
+
+def test_no_free_session_counts_as_a_site_that_is_away(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {"pool_size": 1, "max_overflow": 0, "pool_timeout": 0.1}
+    for name, value in few.items():
+        monkeypatch.setitem(site_of_ours._POOL, name, value)
+    with (
+        Directory({"jfk": sites["jfk"].url}) as narrow,
+        narrow["jfk"].session(),
+        pytest.raises(SiteUnreachable, match="none became free"),
+        narrow["jfk"].session(),
+    ):
+        pass
