@@ -64,7 +64,8 @@ error_transaction = Table(
     # When an unresolved conflict was reported, and how often that was tried.
     Column("told_at", DateTime(timezone=True)),
     Column("tellings", Integer, nullable=False, server_default=text("0")),
-    # The login of a publication that has parked it; a retry keeps to its grant.
+    # The login of a publication that has parked it: a retry keeps to what its site is
+    # granted.
     Column("login", Text, server_default=text("snaptide.bound_login()")),
     UniqueConstraint("origin_id", "batch_no", "order_no"),
     CheckConstraint(

@@ -1,4 +1,4 @@
-"""Keeping retries of a site's parked transactions to what is granted to its login.
+"""Keeping retries of a site's parked transactions to what is granted to it.
 
 The login of a publication writes its entries of the error queue itself, and may put
 there what it likes. A push of such changes would be bound by the master's policies; a
@@ -27,7 +27,7 @@ _MAKE, _REMOVE = ("I", "N", "A"), ("D",)
 
 @contextmanager
 def within(connection: Connection, row: Row[Any], steps: Steps) -> Iterator[None]:
-    """Apply a transaction that a login has parked within what is granted to it.
+    """Apply a transaction that a login has parked within what is granted to its site.
 
     Each row has to be one that is granted, before the change and after it, as by a
     push. What rules, defaults and triggers make of it is looked at afterwards, and
@@ -61,9 +61,9 @@ def _tables(
         raise _refused(row, "it calls procedures, which are granted to no site")
     for staged in steps.changed:
         name = staged.table.qualified
-        its = bounds.of_login(connection, row.login, name)
+        its = bounds.of_site(connection, row.origin, name)
         if its is None:
-            raise _refused(row, f"{row.login} is granted no changes of {name} now")
+            raise _refused(row, f"{row.origin} is granted no changes of {name} now")
         beyond = [c for c in staged.columns if c not in (its.columns or staged.columns)]
         if beyond:
             raise _refused(row, f"column {beyond[0]} of {name} is not granted")

@@ -1,4 +1,4 @@
-"""What a grant binds the changes of a login to, for statements of other users."""
+"""What a grant binds the changes of a site to, for statements of other users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sites import QualifiedName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The rows of a table that a login may change."""
+    """The rows of a table that a site may change."""
 
     #: by column, the value that it has in these rows, as text
     values: Mapping[str, str]
@@ -21,14 +21,17 @@ class Bounds:
     columns: tuple[str, ...] | None
 
 
-def of_login(connection: Connection, login: str, table: QualifiedName) -> Bounds | None:
-    """The rows of a table that a login may change now; None if there are none."""
+def of_site(connection: Connection, site: str, table: QualifiedName) -> Bounds | None:
+    """The rows of a table that a site may change now; None if there are none.
+
+    With whatever login: it may have got another one, and another site its former one.
+    """
     at, its = publication_grant.c, publication_table.c
     wanted = (
         select(its.condition, its.columns, at.parameters)
         .join(publication_table, its.publication_id == at.publication_id)
         .where(
-            at.login == login,
+            at.site_name == site,
             at.updatable,
             its.table_schema == table.schema,
             its.table_name == table.name,

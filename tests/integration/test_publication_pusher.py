@@ -429,6 +429,39 @@ def test_a_retry_makes_no_row_of_another_by_a_rule_and_a_default(
     assert run(hq, "SELECT store_id, what FROM public.sale WHERE id = 90") == [(3, "y")]
 
 
+def test_a_retry_keeps_to_what_is_granted_to_the_site_not_to_its_former_login(
+    sales: Directory, hostile: tuple[Session, str]
+) -> None:
+    session, other = hostile
+    hq = sales["hq"]
+    deferred.delete_errors(hq)
+    [(error_id,)] = session.execute((_parked() + " RETURNING id").encode()).fetchall()
+    values = (
+        "VALUES (%s, 1, 'public', 'sale', 'U', '{id}',"
+        ' \'{"id": "2", "store_id": "3", "what": "thing 2"}\','
+        ' \'{"id": "2", "store_id": "3", "what": "sold"}\')'
+    )
+    session.execute((_CALL + values).encode(), (error_id,))
+    session.commit()
+    former = session.info.user
+    run(hq, f'GRANT TEMPORARY ON DATABASE "{hq.url.database}" TO {other}')
+    for site in ("jfk", "lga"):
+        masters.revoke(hq, "sales", site)
+
+    def grant(site: str, login: str) -> None:
+        masters.grant(
+            hq, "sales", site, login=login, parameters={"store": "3"}, updatable=True
+        )
+
+    grant("lga", former)
+    [refused] = deferred.retry_errors(hq)
+    assert "jfk is granted no changes of sale now" in refused.reason
+    grant("jfk", other)
+    [applied] = deferred.retry_errors(hq)
+    assert applied.applied
+    assert run(hq, "SELECT what FROM public.sale WHERE id = 2") == [("sold",)]
+
+
 def test_no_retry_does_what_the_login_may_not(
     sales: Directory, hostile: tuple[Session, str]
 ) -> None:
