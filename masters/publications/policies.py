@@ -54,7 +54,9 @@ _CALLS = (
 class Ours:
     """What a login may do with a table of ours, and in which rows of it.
 
-    It has no `UPDATE` on whole tables: with that it could lock them.
+    `UPDATE` or `DELETE` on a whole table also lets it lock that table. It has them
+    only where a refresh or push deletes rows, because `DELETE` cannot be limited to
+    columns; the page for users names these tables.
     """
 
     #: what each login may do; and besides, what those that push may
