@@ -272,6 +272,18 @@ REACHING = {
         _NOT_FOR_ALL,
         "CREATE TRIGGER n AFTER INSERT ON public.sale EXECUTE FUNCTION public.noted()",
     ],
+    "which a default, check or index calls": [
+        "CREATE SCHEMA hidden",
+        "CREATE FUNCTION hidden.noted() RETURNS text LANGUAGE sql SECURITY DEFINER"
+        " AS 'SELECT NULL::text'",
+        "ALTER TABLE public.sale ALTER what SET DEFAULT hidden.noted()",
+    ],
+    "check": [
+        "CREATE SCHEMA hidden",
+        "CREATE FUNCTION hidden.fits(text) RETURNS boolean LANGUAGE sql"
+        " SECURITY DEFINER AS 'SELECT true'",
+        "ALTER TABLE public.sale ADD CHECK (hidden.fits(what))",
+    ],
     "rule": [
         "CREATE RULE r AS ON DELETE TO sale DO ALSO UPDATE public.salary SET pays = 0"
     ],
