@@ -104,8 +104,8 @@ OURS: dict[str, Ours] = {
         " AND reason <> 'withdrawn' AND snaptide.known_types(target_columns)",
     ),
     "error_call": Ours(
-        pushes="SELECT (error_id, call_no, old_values, new_values), INSERT,"
-        " UPDATE (old_values, new_values, conflict)",
+        pushes="SELECT (error_id, call_no, kind, old_values, new_values, conflict),"
+        " INSERT, UPDATE (old_values, new_values, conflict)",
         rows=_JUST_PARKED,
         written=f"{_JUST_PARKED} AND {_CALLS}",
     ),

@@ -205,6 +205,17 @@ def test_many_rows_are_pushed_at_once(sites: Directory, granted: Site) -> None:
     assert run(hq, "SELECT count(*) FROM public.sale WHERE cost = 2") == [(2899,)]
 
 
+def test_values_of_a_dropped_column_are_parked(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    run(granted, "UPDATE public.sale SET cost = 5 WHERE id = 2")
+    run(hq, "ALTER TABLE public.sale DROP cost")
+    report = deferred.push(granted)
+    assert (report.transactions, report.errors) == (1, 1)
+    shown = deferred.show_error(hq, report.error_ids[0])
+    assert shown.reason == "column gone"
+    assert (shown.calls[0].new or {})["cost (gone)"] == "5"
+
+
 def test_a_key_of_another_store_is_a_conflict(sites: Directory, granted: Site) -> None:
     hq = sites["hq"]
     run(granted, "INSERT INTO public.sale VALUES (3, 3, 'mine', 1)")
@@ -274,14 +285,18 @@ REACHING = {
     ],
     "which a default, check or index calls": [
         "CREATE SCHEMA hidden",
-        "CREATE FUNCTION hidden.noted() RETURNS text LANGUAGE sql SECURITY DEFINER"
-        " AS 'SELECT NULL::text'",
+        (
+            "CREATE FUNCTION hidden.noted() RETURNS text LANGUAGE sql SECURITY DEFINER"
+            " AS 'SELECT NULL::text'"
+        ),
         "ALTER TABLE public.sale ALTER what SET DEFAULT hidden.noted()",
     ],
     "check": [
         "CREATE SCHEMA hidden",
-        "CREATE FUNCTION hidden.fits(text) RETURNS boolean LANGUAGE sql"
-        " SECURITY DEFINER AS 'SELECT true'",
+        (
+            "CREATE FUNCTION hidden.fits(text) RETURNS boolean LANGUAGE sql"
+            " SECURITY DEFINER AS 'SELECT true'"
+        ),
         "ALTER TABLE public.sale ADD CHECK (hidden.fits(what))",
     ],
     "rule": [
