@@ -49,16 +49,26 @@ def write(
         return
     new = target.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
     try:
-        _write_new(new, entry, content)
+        _write_new(new, entry, content, _mode(target, before))
         _replace(new, target, before)
     finally:
         new.unlink(missing_ok=True)
 
 
-def _write_new(new: Path, entry: Entry, content: Iterable[bytes]) -> None:
+def _mode(target: Path, before: Found | None) -> int:
+    """Who may read and write a new file: as before, if it replaces one."""
+    if before is None or before.kind == "folder":
+        return 0o666
+    with suppress(OSError):  # gone meanwhile, which is noticed before it is replaced
+        return stat.S_IMODE(target.lstat().st_mode) & 0o666
+    return 0o600
+
+
+def _write_new(new: Path, entry: Entry, content: Iterable[bytes], mode: int) -> None:
     digest = SHA()
-    mode = 0o777 if entry.executable else 0o666
-    opened = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    executable = (mode & 0o444) >> 2 if entry.executable else 0
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    opened = os.open(new, flags, mode | executable)
     with os.fdopen(opened, "wb") as file:
         for data in content:
             digest.update(data)

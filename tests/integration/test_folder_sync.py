@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections import Counter
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -221,14 +222,33 @@ def test_a_change_that_shows_in_nothing_but_content_is_not_forgotten(
     written = (docs / "y.txt").stat().st_mtime_ns
     (docs / "y.txt").write_text("z")
     os.utime(docs / "y.txt", ns=(written, written))
-    monkeypatch.setenv("SNAPTIDE_FAULT", "folder_sync.after_fetch:error")
-    with pytest.raises(faults.InjectedFault):
-        folders.sync(hq, "docs", docs)
-    monkeypatch.delenv("SNAPTIDE_FAULT")
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "_hits", Counter())
+        patch.setenv("SNAPTIDE_FAULT", "folder_sync.after_fetch:error")
+        with pytest.raises(faults.InjectedFault):
+            folders.sync(hq, "docs", docs)
     _later(docs)
     assert step(hq, docs).sent == 1
     step(hq, tmp_path / "other")
     assert content(tmp_path / "other")["y.txt"] == "z"
+
+
+def test_a_file_that_is_replaced_stays_private(
+    hq: Site, docs: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    step(hq, other)
+    (other / "y.txt").chmod(0o600)
+    (docs / "y.txt").write_text("changed")
+    (docs / "y.txt").chmod(0o755)
+    step(hq, docs)
+    step(hq, other)
+    assert (other / "y.txt").stat().st_mode & 0o777 == 0o700
+    (docs / "y.txt").write_text("changed again")
+    (docs / "y.txt").chmod(0o644)
+    step(hq, docs)
+    step(hq, other)
+    assert (other / "y.txt").stat().st_mode & 0o777 == 0o600
 
 
 def _later(directory: Path) -> None:
