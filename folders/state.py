@@ -59,7 +59,7 @@ def alone(directory: Path) -> Iterator[None]:
     if not directory.is_dir():
         raise DirectoryRefused(f"{directory} is not a directory.")
     try:
-        lock: IO[str] = (directory / _LOCK).open("w")
+        lock = _opened(directory / _LOCK, 0)
     except OSError as error:
         raise DirectoryRefused(f"{directory}: {error.strerror}.") from None
     with lock:
@@ -68,6 +68,12 @@ def alone(directory: Path) -> Iterator[None]:
         except OSError:
             raise DirectoryBusy(f"{directory} is being synced.") from None
         yield
+
+
+def _opened(file: Path, flags: int) -> IO[str]:
+    """Open a file of ours to be written; a link would lead to a file of others."""
+    flags |= os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+    return os.fdopen(os.open(file, flags, 0o666), "w", encoding="utf-8")
 
 
 def load(directory: Path, of: dict[str, str]) -> State:
@@ -122,7 +128,8 @@ def save(directory: Path, state: State, *, changed: bool = True) -> None:
     }
     text = json.dumps({"of": state.of, "scanned_ns": state.scanned_ns, "known": known})
     new = directory / f"{_STATE}.new"
-    with new.open("w", encoding="utf-8") as file:
+    new.unlink(missing_ok=True)
+    with _opened(new, os.O_EXCL) as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -251,6 +251,20 @@ def test_a_file_that_is_replaced_stays_private(
     assert (other / "y.txt").stat().st_mode & 0o777 == 0o600
 
 
+def test_links_in_the_place_of_what_a_sync_writes_are_not_followed(
+    hq: Site, docs: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("of others")
+    (docs / ".snaptide-folder.new").symlink_to(outside)
+    step(hq, docs)
+    (docs / ".snaptide-lock").unlink()
+    (docs / ".snaptide-lock").symlink_to(outside)
+    with pytest.raises(DirectoryRefused, match="symbolic link"):
+        folders.sync(hq, "docs", docs)
+    assert outside.read_text() == "of others"
+
+
 def _later(directory: Path) -> None:
     """As if the last sync had been long after the last write."""
     file = directory / ".snaptide-folder"
