@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from folders import entries, tables
 from folders.entries import Entry
+from folders.errors import NoFolderTable
 from folders.tables import Tables
 from sites import QualifiedName, Site
 from sites.sessions import identity
@@ -56,6 +58,8 @@ def list_folders(site: Site) -> list[FolderSize]:
         ]
         sizes = []
         for one in found:
+            if not _is_folder(connection, one):
+                continue
             counted = raw(connection).execute(one.sql(_SIZE)).fetchone()
             files, size, removed, removed_bytes = map(int, counted)  # type: ignore[arg-type]
             sizes.append(
@@ -68,6 +72,13 @@ def list_folders(site: Site) -> list[FolderSize]:
                 )
             )
         return sizes
+
+
+def _is_folder(connection: Connection, one: Tables) -> bool:
+    """Whether tables that are named like a folder's are one's."""
+    with suppress(NoFolderTable):
+        return tables.there(connection, one)
+    return False
 
 
 def list_files(site: Site, name: str, *, removed: bool = False) -> list[Entry]:

@@ -436,6 +436,13 @@ def test_a_table_of_that_name_is_left_alone(hq: Site) -> None:
     run(hq, "CREATE TABLE docs_entry (id int)")
     with pytest.raises(folders.NoFolderTable, match="lacks"):
         folders.create(hq, "docs")
+    run(
+        hq,
+        "ALTER TABLE docs_entry ADD removed_at timestamptz",
+        "CREATE TABLE docs_chunk (id int)",
+    )
+    folders.create(hq, "others")
+    assert [one.name for one in folders.list_folders(hq)] == ["others"]
 
 
 def test_creating_that_breaks_off_is_taken_up(
