@@ -26,6 +26,7 @@ pytest_plugins = (
     "tests.fix_tls",
     "tests.fix_worker",
     "tests.fix_commands",
+    "tests.fix_folders",
     "tests.fix_world",
     "tests.fix_worlds",
     "tests.fix_browser",

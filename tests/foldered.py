@@ -43,6 +43,11 @@ def step(site: Site, directory: Path, **options: Any) -> SyncReport:
     return report
 
 
+def left(site: Site, directory: Path) -> dict[str, str]:
+    """Sync, and return what is left alone, with the reasons."""
+    return folders.sync(site, "docs", directory).left
+
+
 def content(directory: Path) -> dict[str, str]:
     """The files of a directory, and its empty folders, with what is in them."""
     return {

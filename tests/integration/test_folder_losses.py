@@ -1,0 +1,111 @@
+"""What a sync must not lose, overwrite or show: files, and their changes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import folders
+from folders import DirectoryRefused, entries
+from folders.entries import Entry
+from sites import Site, faults
+from sites.sessions import identity
+from tests.foldered import content, left, step
+from tests.linked_table import run
+
+
+def test_a_file_written_before_its_time_is_set_is_not_taken_for_the_old_one(
+    hq: Site, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    step(hq, other)
+    os.utime(docs / "y.txt", ns=(10**18, 10**18))
+    step(hq, docs)
+    read = entries.read
+
+    def after_a_write(*given: Any) -> list[Entry]:
+        (other / "y.txt").write_text("written after the scan")
+        return read(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(entries, "read", after_a_write)
+        assert set(left(hq, other)) == {"y.txt"}
+    _later(other)
+    assert step(hq, other).sent == 1
+    step(hq, docs)
+    assert content(docs)["y.txt"] == "written after the scan"
+
+
+def test_a_change_that_shows_in_nothing_but_content_is_not_forgotten(
+    hq: Site, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = (docs / "y.txt").stat().st_mtime_ns
+    (docs / "y.txt").write_text("z")
+    os.utime(docs / "y.txt", ns=(written, written))
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "_hits", Counter())
+        patch.setenv("SNAPTIDE_FAULT", "folder_sync.after_fetch:error")
+        with pytest.raises(faults.InjectedFault):
+            folders.sync(hq, "docs", docs)
+    _later(docs)
+    assert step(hq, docs).sent == 1
+    step(hq, tmp_path / "other")
+    assert content(tmp_path / "other")["y.txt"] == "z"
+
+
+def test_a_file_that_is_replaced_stays_private(
+    hq: Site, docs: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    step(hq, other)
+    (other / "y.txt").chmod(0o600)
+    (docs / "y.txt").write_text("changed")
+    (docs / "y.txt").chmod(0o755)
+    step(hq, docs)
+    step(hq, other)
+    assert (other / "y.txt").stat().st_mode & 0o777 == 0o700
+    (docs / "y.txt").write_text("changed again")
+    (docs / "y.txt").chmod(0o644)
+    step(hq, docs)
+    step(hq, other)
+    assert (other / "y.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_links_in_the_place_of_what_a_sync_writes_are_not_followed(
+    hq: Site, docs: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("of others")
+    (docs / ".snaptide-folder.new").symlink_to(outside)
+    step(hq, docs)
+    (docs / ".snaptide-lock").unlink()
+    (docs / ".snaptide-lock").symlink_to(outside)
+    with pytest.raises(DirectoryRefused, match="symbolic link"):
+        folders.sync(hq, "docs", docs)
+    assert outside.read_text() == "of others"
+
+
+def _later(directory: Path) -> None:
+    """As if the last sync had been long after the last write."""
+    file = directory / ".snaptide-folder"
+    noted = json.loads(file.read_text())
+    noted["scanned_ns"] += 60 * 10**9
+    file.write_text(json.dumps(noted))
+
+
+def test_files_that_a_restored_database_has_lost_are_not_removed(
+    hq: Site, docs: Path
+) -> None:
+    run(hq, "DELETE FROM docs_entry WHERE path = 'y.txt'")
+    with hq.begin() as connection:
+        identity.renew(connection, "hq")
+    with pytest.raises(DirectoryRefused, match="hq was repaired since the last sync"):
+        folders.sync(hq, "docs", docs)
+    (docs / ".snaptide-folder").unlink()
+    assert step(hq, docs).sent == 1
+    assert content(docs) == {"a/x.txt": "x", "y.txt": "y"}
