@@ -174,10 +174,14 @@ def _make_folders(directory: Path, path: str) -> None:
     for above in reversed([*parents(path)]):
         with suppress(FileExistsError):
             (directory / above).mkdir()
-    _refuse_links(directory, path)
+        _refuse_link(directory, above)
 
 
 def _refuse_links(directory: Path, path: str) -> None:
     for above in parents(path):
-        if not stat.S_ISDIR((directory / above).lstat().st_mode):
-            raise InTheWay(f"{above} is no folder here")
+        _refuse_link(directory, above)
+
+
+def _refuse_link(directory: Path, above: str) -> None:
+    if not stat.S_ISDIR((directory / above).lstat().st_mode):
+        raise InTheWay(f"{above} is no folder here")

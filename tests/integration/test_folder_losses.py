@@ -90,6 +90,28 @@ def test_links_in_the_place_of_what_a_sync_writes_are_not_followed(
     assert outside.read_text() == "of others"
 
 
+def test_no_folder_is_made_behind_a_link(
+    hq: Site, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside, other = tmp_path / "outside", tmp_path / "other"
+    outside.mkdir()
+    step(hq, other)
+    (docs / "a" / "b").mkdir()
+    (docs / "a" / "b" / "z.txt").write_text("z")
+    step(hq, docs)
+    read = entries.read
+
+    def after_a_swap(*given: Any) -> list[Entry]:
+        (other / "a").rename(tmp_path / "away")
+        (other / "a").symlink_to(outside)
+        return read(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(entries, "read", after_a_swap)
+        assert set(left(hq, other)) == {"a/b/z.txt"}
+    assert [*outside.iterdir()] == []
+
+
 def _later(directory: Path) -> None:
     """As if the last sync had been long after the last write."""
     file = directory / ".snaptide-folder"
