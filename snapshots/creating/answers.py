@@ -99,5 +99,8 @@ def _since(connection: Connection, row: Row[Any], waits: int, now: float) -> flo
     its = deferred_transaction.c
     xid = cast(its.xid, Text).label("xid")
     wanted = select(xid, its.start_time).where(its.order_no == waits)
-    found = connection.execute(wanted).one()
+    found = connection.execute(wanted).one_or_none()
+    if found is None:
+        # It was answered meanwhile, and a purge that keeps nothing has removed it.
+        return now
     return even_time.of_change(connection, found.xid, found.start_time, now)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import Connection
 
 import deferred
 import masters
 import snapshots
+from deferred.queues import backlog
 from groups import tasks
 from masters.contracts.contract import Promised
 from masters.contracts.errors import TermsContradict
@@ -113,6 +115,23 @@ def test_change_that_a_push_has_cut_and_not_delivered_waits(
     change(jfk, 10)
     machine.passes(3 * MINUTE)
     assert age(jfk) >= 3 * MINUTE
+
+
+def test_change_that_is_answered_and_purged_during_a_look(
+    jfk: Site, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked(jfk)
+    change(jfk)
+    machine.passes(10 * MINUTE)
+    oldest_left = backlog.oldest_left
+
+    def purged_meanwhile(connection: Connection, name: str) -> int | None:
+        found = oldest_left(connection, name)
+        run(jfk, "DELETE FROM snaptide.deferred_transaction")
+        return found
+
+    monkeypatch.setattr(backlog, "oldest_left", purged_meanwhile)
+    assert (looked(jfk).state, age(jfk)) == ("kept", 0)
 
 
 def test_change_counts_from_its_commit(jfk: Site, machine: Machine) -> None:
