@@ -28,6 +28,8 @@ class GrantStatus:
     login: str
     parameters: Mapping[str, str]
     granted_at: datetime
+    #: its pushes may change the rows that it reads
+    updatable: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ def of_grants() -> sa.Select[Any]:
     return (
         select(
             publication.c.name.label("publication"),
-            *(at.site_name, at.login, at.parameters, at.granted_at),
+            *(at.site_name, at.login, at.parameters, at.granted_at, at.updatable),
         )
         .join(publication, publication.c.id == at.publication_id)
         .order_by(at.site_name)
@@ -100,6 +102,7 @@ def publications(
                     login=one.login,
                     parameters=dict(sorted(one.parameters.items())),
                     granted_at=one.granted_at,
+                    updatable=one.updatable,
                 )
                 for one in granted
                 if one.publication == row.name

@@ -184,12 +184,16 @@ def _publications(found: list[SiteStatus]) -> Table:
     for one in found:
         for each in one.publications:
             told = f"{one.site} -> {{}}", each.name, each.tables
-            grants = [
-                (told[0].format(grant.site), *told[1:], grant.parameters, grant.login)
+            grants: list[tuple[object, ...]] = [
+                (
+                    *(told[0].format(grant.site), *told[1:], grant.parameters),
+                    *(grant.login, grant.updatable),
+                )
                 for grant in each.grants
             ]
-            rows += grants or [(told[0].format("no site"), *told[1:], {}, "")]
-    return table(["granted", "publication", "tables", "values", "login"], rows)
+            rows += grants or [(told[0].format("no site"), *told[1:], {}, "", "")]
+    columns = ["granted", "publication", "tables", "values", "login", "updatable"]
+    return table(columns, rows)
 
 
 def _images(found: list[SiteStatus]) -> Table:

@@ -21,9 +21,10 @@ INSERT INTO snaptide.publication (name) VALUES ('sales'), ('pays');
 INSERT INTO snaptide.publication_table
 SELECT id, 'public', t, NULL, '{}' FROM snaptide.publication,
   unnest('{sale, item}'::text[]) t;
-INSERT INTO snaptide.publication_grant (publication_id, site_name, login, parameters)
-SELECT id, 'store3', 's3', '{"store": "3", "till": "a=b"}' FROM snaptide.publication
-WHERE name = 'sales';
+INSERT INTO snaptide.publication_grant (publication_id, site_name, login, parameters,
+  updatable)
+SELECT id, 'store3', 's3', '{"store": "3", "till": "a=b"}', true
+FROM snaptide.publication WHERE name = 'sales';
 INSERT INTO snaptide.image VALUES
   ('00000000-0000-0000-0000-000000000003', 'stick', now(), now(),
    now() + interval '2 d'),
@@ -49,7 +50,7 @@ def test_a_status_has_publications_grants_and_images(sites: Directory) -> None:
     pays, sales = found.publications
     assert (pays.name, pays.tables, pays.grants) == ("pays", ("item", "sale"), ())
     [grant] = sales.grants
-    assert (grant.site, grant.login) == ("store3", "s3")
+    assert (grant.site, grant.login, grant.updatable) == ("store3", "s3", True)
     assert grant.parameters == {"store": "3", "till": "a=b"}
     old, stick = found.images
     assert (old.name, old.tables, old.made_at) == ("old", (), None)
@@ -65,6 +66,7 @@ def test_the_command_tells_them(sites: Directory, snaptide: Snaptide) -> None:
     for line in (
         "hq -> store3",
         "store=3, till=a=b",
+        "updatable",
         "hq -> no site",
         "hq: stick",
         "expired: the next purge",
@@ -86,6 +88,7 @@ def test_the_page_of_a_master_has_them(sites: Directory, tmp_path: Path) -> None
         '<small class="flag">late</small>',
         "<h2>Publications</h2>",
         "store=3, till=a=b",
+        '<td data-label="Updatable">yes</td>',
         "no site",
         "<h2>Images</h2>",
         "expired: goes with the next purge",
