@@ -13,7 +13,7 @@ import masters
 import snapshots
 from masters.log import purge
 from sites import Directory, Site
-from sites.errors import BadName
+from sites.errors import BadName, UnknownTable
 from snapshots.definitions.errors import DifferentTypes
 from snapshots.images import folder as folders
 from snapshots.images import manifest
@@ -178,7 +178,7 @@ def test_folders_and_names(master: Directory, tmp_path: Path) -> None:
         pytest.raises(snapshots.ImageFolderUnusable, match="Another process"),
     ):
         make(hq, tmp_path / "busy", "t")
-    with pytest.raises(snapshots.ImageLacksRows, match="other is not among"):
+    with pytest.raises(UnknownTable, match="other is not among"):
         make(hq, tmp_path / "wrong", "t", where={"other": "true"})
     with pytest.raises(BadName):
         make(hq, tmp_path / "wrong", "a.b.c")
