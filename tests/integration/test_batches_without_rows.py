@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 
 import deferred
 from deferred.batches import cut, whole_window
@@ -222,6 +223,25 @@ def test_rows_show_what_the_batch_has_shown(
     assert queued(jfk) == MANY
     assert deferred.push(jfk).transactions == MANY
     assert rows(orders["hq"]) == rows(jfk)
+
+
+def test_rows_are_written_without_a_look_for_each(orders: Directory) -> None:
+    """The planner takes the table for an empty one, while it is filled."""
+    jfk = orders["jfk"]
+    add(jfk, 4 * MANY)
+    deferred.push(jfk)
+    for table in ("batch", "deferred_transaction", "delivery_row"):
+        run(jfk, f"ANALYZE snaptide.{table}")
+    with jfk.transaction() as connection:
+        delivery_rows.write_rows(connection)
+        scans = connection.scalar(
+            sa.text(
+                "SELECT seq_scan FROM pg_stat_xact_user_tables"
+                " WHERE relid = 'snaptide.delivery_row'::regclass"
+            )
+        )
+    assert run(jfk, ROWS) == [(4 * MANY,)]
+    assert scans < MANY
 
 
 def test_an_id_that_comes_again_is_not_in_an_old_batch(orders: Directory) -> None:
