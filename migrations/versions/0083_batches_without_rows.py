@@ -32,8 +32,7 @@ _ROWS = """
 INSERT INTO snaptide.delivery_row (destination, xid, order_no, calls, batch)
 SELECT d.destination, d.xid, d.order_no, d.calls, d.batch
 FROM snaptide.delivery d
-WHERE NOT EXISTS (SELECT FROM snaptide.delivery_row r
-                  WHERE r.destination = d.destination AND r.xid = d.xid)
+ON CONFLICT (destination, xid) DO NOTHING
 """
 
 
