@@ -32,8 +32,8 @@ def grant(
 ) -> Grant:
     """Let a site read a publication, for some values (Virtuoso: REPL_GRANT).
 
-    The master binds the values to the login: whatever that asks, it sees rows with
-    these values and no others, and changes no others. Its snapshots need no conditions.
+    The master binds the values to the login: whatever it asks, it sees rows with these
+    values and no others, and changes no others. Its snapshots need no conditions.
     A grant that is given again takes the place of the one before, and the site's next
     refresh compares all rows.
 
@@ -51,9 +51,9 @@ def grant(
     Raises:
         UnknownPublication: the master has none of that name.
         LoginUnfit: the login may do more than what is granted, or is another site's.
-        CannotPublish: changes of a table would reach other rows, too.
+        CannotPublish: no site can have that name; or it is to push, and changes of a
+            table would reach other rows, too.
         WrongParameters: a value is missing, is too many, or does not fit.
-        CannotPublish: no site can be called so.
     """
     given = dict(parameters or {})
     role = login or site

@@ -138,8 +138,8 @@ def alter_publication(
     Parameters:
         master, tables, where, columns: as for `create_publication`. If only `ddl` is
             given, these stay as they are.
-        ddl: by default as before. Sites that did not follow are to follow what is run
-            from then on; what was run before is left to `snapshots.alter_columns`.
+        ddl: by default as before. Sites that begin to follow do so with DDL that is run
+            from then on; for DDL from before, use `snapshots.alter_columns`.
 
     Raises:
         UnknownPublication: the master has none of that name.

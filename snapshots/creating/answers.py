@@ -44,7 +44,7 @@ def keep(connection: Connection, group: str, promised: Promised) -> None:
 
 
 def look_at_answers(site: Site) -> None:
-    """Look how long what a site has changed waits for answers that are promised.
+    """Look how long changes of a site wait for answers that contracts promise.
 
     A change is answered when it was applied, settled by a rule, or parked. No master is
     asked. Without a promise, nothing is written.

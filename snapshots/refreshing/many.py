@@ -33,7 +33,7 @@ def refresh_many(
     master: str | None = None,
     **options: Unpack[RefreshArguments],
 ) -> list[GroupRefreshed]:
-    """Refresh all groups of several sites; none stops or delays those of others.
+    """Refresh all groups of several sites; a site that fails stops no other.
 
     Up to eight sites are refreshed at the same time, and the groups of a site one
     after the other. Each group comes to what `refresh` would bring it to.
@@ -51,7 +51,7 @@ def refresh_many(
     Raises:
         BadOption: there is no such option, or its value is not allowed.
         MissingExtra: `snaptide[spark]` is not installed.
-        KeyboardInterrupt: those have ended that had begun.
+        KeyboardInterrupt: once the refreshes that had begun have ended.
     """
     RefreshOptions.of(options)
     extras.require("spark")

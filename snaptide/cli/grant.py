@@ -49,7 +49,7 @@ def grant(
     all rows.
 
     With --updatable it changes just these rows, too, and may create temporary tables. A
-    transaction that changes others, or makes one of another's, is parked.
+    transaction that changes other rows, or makes a row of another site, is parked.
 
     Example: snaptide grant hq sales store3 --param store=3
 
