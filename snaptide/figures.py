@@ -265,8 +265,8 @@ FIGURES = (
     ),
     Figure(
         name="snaptide_answer_age_seconds",
-        help="Age of the oldest change of a group under contract that its master has "
-        "not answered, as the last look of the site found it; 0 if it answered all.",
+        help="Age of the oldest change of the site that the master of a group under "
+        "contract has not answered, as the last look found it; 0 if it answered all.",
         labels=("group",),
         read=lambda s: (((one.group,), one.age) for one in s.answers),
     ),
