@@ -30,8 +30,9 @@ def application(
 ) -> WSGIApplication:
     """A folder as a WSGI application that speaks WebDAV, class 2: with locks.
 
-    Each request reads and writes the site's tables, in one transaction. Locks last as
-    long as the application. It asks nobody for a password.
+    It reads and writes the site's tables: a file in one transaction, and also a move or
+    removal of a whole folder; a folder is copied file by file. Locks last as long as
+    the application. It asks for no password.
 
     Parameters:
         site: a master, or a site with updatable snapshots of the folder's tables.
