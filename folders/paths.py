@@ -8,7 +8,10 @@ import unicodedata
 #: What directories have of ours; no entry has such a name.
 OURS = ".snaptide-"
 
-_LONGEST_NAME, _LONGEST_PATH = 255, 4000
+_LONGEST_NAME = 255
+#: An index of PostgreSQL holds no more than 2,700 bytes, among them the id of an entry
+#: that is removed.
+_LONGEST_PATH = 2600
 
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _NOWHERE = re.compile(r'[\x00-\x1f\x7f<>:"\\|?*]')

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from folders.errors import DirectoryRefused
+from folders.errors import DirectoryBusy, DirectoryRefused
 from folders.paths import OURS
 from folders.sync import sync
 from folders.work import SyncReport
@@ -45,7 +45,7 @@ def watch(
 
     Raises:
         DirectoryRefused: the system cannot watch the directory, or as `sync` raises it.
-        UnknownFolder, NoFolderTable, DirectoryBusy, MassRemoval: as `sync` raises them.
+        UnknownFolder, NoFolderTable, MassRemoval: as `sync` raises them.
         MissingExtra: watchdog is not installed.
     """
     require("folders")
@@ -53,7 +53,9 @@ def watch(
     with _watched(directory, changed):
         while True:
             changed.clear()
-            yield sync(site, name, directory, progress=progress)
+            # Another sync that is running does the same; what it misses comes next time.
+            with suppress(DirectoryBusy):
+                yield sync(site, name, directory, progress=progress)
             changed.wait(every.total_seconds())
             for _ in range(_PATIENCE):
                 changed.clear()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -52,6 +54,19 @@ def test_what_no_folder_can_have_is_listed_and_left_alone(
     (docs / "link").unlink()
     assert set(left(hq, docs)) == {"\\xff\\xfe", "con.txt", "pipe", "what?"}
     assert (docs / "y.txt").read_text() == "y"
+
+
+def test_paths_are_no_longer_than_an_index_can_have(hq: Site, docs: Path) -> None:
+    """Of names that do not get shorter by compression."""
+    deep = docs
+    while len(str(deep)) - len(str(docs)) < 2500:
+        deep /= secrets.token_hex(40)
+    deep.mkdir(parents=True)
+    (deep / "fits").write_text("fits")
+    (deep / secrets.token_hex(100)).write_text("does not")
+    assert [*left(hq, docs).values()] == ["its path is longer than 2600 bytes"]
+    (deep / "fits").unlink()
+    assert len(left(hq, docs)) == 1
 
 
 def test_entries_that_lead_out_of_the_directory_are_refused(
@@ -317,6 +332,20 @@ def test_a_directory_is_watched(hq: Site, docs: Path) -> None:
         run(hq, "UPDATE docs_entry SET path = 'b.txt' WHERE path = 'y.txt'")
         assert next(reports).renamed == 1
     assert (docs / "b.txt").read_text() == "y"
+
+
+def test_a_watch_waits_for_another_sync(hq: Site, docs: Path) -> None:
+    soon = timedelta(seconds=0.1)
+    with (
+        closing(folders.watch(hq, "docs", docs, every=soon)) as reports,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        with (docs / ".snaptide-lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            coming = beside.submit(next, reports)
+            with pytest.raises(TimeoutError):
+                coming.result(1)
+        assert coming.result(60).left == {}
 
 
 def test_a_table_of_that_name_is_left_alone(hq: Site) -> None:
