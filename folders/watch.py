@@ -53,7 +53,7 @@ def watch(
     with _watched(directory, changed):
         while True:
             changed.clear()
-            # Another sync that is running does the same; what it misses comes next time.
+            # Another sync that runs does the same; what it misses comes next time.
             with suppress(DirectoryBusy):
                 yield sync(site, name, directory, progress=progress)
             changed.wait(every.total_seconds())
