@@ -62,53 +62,54 @@ class Lift:
     def run(self, target: Connection, *, instead: bool) -> None:
         """Lift what has landed.
 
-        A change of a row begins with what the one before it has made, if that landed
-        with it: a lens may make another row of the values that a site shows.
+        Where several units change a row, each goes on from what the one before it was
+        lifted to, and not from what the lens makes of the site's values: a lens may
+        lose something, so the two can differ.
 
         Parameters:
-            instead: of what the work table has.
+            instead: empty the work table of lifted changes first.
 
         Raises:
             sqlalchemy.exc.DBAPIError: an expression fails for a value.
         """
         if instead:
             work.clear(target, [self.lifted])
-        self._kept("first", self._lifting_first).run(target)
-        for (unit,) in self._kept("later", self._later).run(target).all():
-            self._kept("next", self._lifting_next).run(target, its_unit=unit)
+        self._prepared("first", self._lift_first).run(target)
+        for (unit,) in self._prepared("later", self._later_units).run(target).all():
+            self._prepared("next", self._lift_next).run(target, its_unit=unit)
         work.clear(target, [self.landed])
 
-    def _kept(
+    def _prepared(
         self, what: str, made: Callable[[], sa.Select[Any] | sa.Insert]
     ) -> Prepared:
         ids = tuple(one.id for one in self.lenses)
         return self.landed.keep((what, ids), lambda: Prepared(made()))
 
-    def _lifting_first(self) -> sa.Insert:
-        """Lift the changes of rows that no unit before them has left."""
+    def _lift_first(self) -> sa.Insert:
+        """Lift the changes of rows that no earlier unit has written."""
         current = self.lifted.table.sql()
         rows = self.landed.source.outerjoin(current, self.landed.same_row(current))
-        return self._lifting(
-            select().select_from(rows).where(~self._later_ones()), current, None
+        return self._insert_lifted(
+            select().select_from(rows).where(~self._comes_later()), current, None
         )
 
-    def _later(self) -> sa.Select[Any]:
-        """The units that have other changes, in their order."""
+    def _later_units(self) -> sa.Select[Any]:
+        """The units that change rows of earlier ones, in their order."""
         unit = self.landed.source.c.unit
-        return select(unit).where(self._later_ones()).distinct().order_by(unit)
+        return select(unit).where(self._comes_later()).distinct().order_by(unit)
 
-    def _later_ones(self) -> ColumnElement[bool]:
+    def _comes_later(self) -> ColumnElement[bool]:
         earlier = self.landed.source.alias("earlier")
         return sa.exists().select_from(earlier).where(self._follows(earlier))
 
     def _follows(self, earlier: FromClause) -> ColumnElement[bool]:
-        """Whether an earlier unit has left the row of a change."""
+        """Whether an earlier unit has written the row that a change begins with."""
         old, new = self.landed.old, self.landed.new
         same = (old(key) == new(key, earlier) for key in self.landed.identity)
         return and_(earlier.c.unit < self.landed.source.c.unit, *same)
 
-    def _lifting_next(self) -> sa.Insert:
-        """Lift the others of a unit, once those of the units before it are."""
+    def _lift_next(self) -> sa.Insert:
+        """Lift the other changes of one unit, once all units before it are lifted."""
         source, current = self.landed.source, self.lifted.table.sql()
         earlier = source.alias("earlier")
         landed = (
@@ -130,10 +131,15 @@ class Lift:
         )
         unit = sa.bindparam("its_unit", 0, BigInteger)
         wanted = select().select_from(rows).where(source.c.unit == unit)
-        return self._lifting(wanted, current, _Before(landed=landed, lifted=lifted))
+        return self._insert_lifted(
+            wanted, current, _EarlierChange(landed=landed, lifted=lifted)
+        )
 
-    def _lifting(
-        self, rows: sa.Select[Any], current: sa.TableClause, before: _Before | None
+    def _insert_lifted(
+        self,
+        rows: sa.Select[Any],
+        current: sa.TableClause,
+        before: _EarlierChange | None,
     ) -> sa.Insert:
         source = self.landed.source
         values: dict[str, ColumnElement[Any]] = {n: source.c[n] for n in work.FIXED}
@@ -143,7 +149,7 @@ class Lift:
                 values[f"n{place}"] = self.landed.new(name)
         unsure = []
         for one in self.lenses:
-            made = _Made(lift=self, lens=one, current=current, before=before)
+            made = _LensImages(lift=self, lens=one, current=current, before=before)
             values |= made.images()
             unsure.append(made.unsure())
         values["kind"] = case((sa.or_(*unsure), "X"), else_=source.c.kind)
@@ -153,7 +159,7 @@ class Lift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Before:
+class _EarlierChange:
     """The change of a row before another one, as it has landed and been lifted."""
 
     landed: FromClause
@@ -161,97 +167,108 @@ class _Before:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
+class _LensImages:
     """What a lens makes of the images of a change."""
 
     lift: Lift
     lens: Lens
     #: the row of the table, if it is there
     current: sa.TableClause
-    before: _Before | None
+    before: _EarlierChange | None
 
     def images(self) -> dict[str, ColumnElement[Any]]:
         """The images of the columns that it makes, by column of the work table."""
         lifted, found = self.lift.lifted, dict[str, ColumnElement[Any]]()
         for name in self.lens.sets:
-            place = lifted.columns.index(self._called(name)) + 1
-            old = self._old(name)
-            new = case((self._left(), old), else_=self._evaluated(name, "n"))
-            found[f"o{place}"] = case((self._there("o"), old))
-            found[f"n{place}"] = case((self._there("n"), new))
+            place = lifted.columns.index(self._present_name(name)) + 1
+            old = self._old_image(name)
+            new = case(
+                (self._leaves_old_columns(), old), else_=self._evaluated(name, "n")
+            )
+            found[f"o{place}"] = case((self._has_image("o"), old))
+            found[f"n{place}"] = case((self._has_image("n"), new))
         return found
 
     def unsure(self) -> ColumnElement[bool]:
-        """Whether several transactions may leave another row one after the other.
+        """Whether transactions of one unit could make another row one after the other.
 
-        The lens makes something else of the old columns than the row has, and they may
-        have had other values in between; or it also uses columns that stay, of which
-        only the last values are known.
+        A unit of several has only their first and last values. What they had in between
+        matters if the lens makes something else of the old columns than the row has, or
+        if it also uses columns that stay.
         """
-        several = and_(self.lift.landed.source.c.several, self._there("n"))
+        several = and_(self.lift.landed.source.c.several, self._has_image("n"))
         if {self.lens.present(self.lift.lifted.table)[n] for n in self.lens.shared} - {
             *self.lift.lifted.identity
         }:
             return several
         other = (
-            _text(self._shown(name)).is_distinct_from(_text(self._evaluated(name, "o")))
+            _text(self._in_the_row(name)).is_distinct_from(
+                _text(self._evaluated(name, "o"))
+            )
             for name in self.lens.sets
         )
         # In this order: the lens may fail for a value that it need not lift.
-        kept = and_(several, self._there("o"), self._left(), self._seen())
+        kept = and_(
+            several,
+            self._has_image("o"),
+            self._leaves_old_columns(),
+            self._is_as_the_site_saw(),
+        )
         return case((kept, sa.or_(*other)), else_=sa.false())
 
-    def _old(self, name: str) -> ColumnElement[Any]:
-        """The old image of a column: of a row that the site saw, what the row has.
+    def _old_image(self, name: str) -> ColumnElement[Any]:
+        """The old image of a column: what the row has, if the site saw it so.
 
-        The lens may lose something, which has not changed then.
+        What the lens would make of the site's values may have lost something of that.
         """
-        whens = [(self._seen(), self._shown(name))]
+        whens = [(self._is_as_the_site_saw(), self._in_the_row(name))]
         if self.before is not None:
             lifted, landed = self.before.lifted, self.before.landed
             goes_on = and_(
                 lifted.c.unit.is_not(None),
-                *unchanged(self.lens, self._named("n", landed), self._named("o")),
+                *unchanged(
+                    self.lens, self._named_values("n", landed), self._named_values("o")
+                ),
             )
-            done = self.lift.lifted.new(self._called(name), lifted)
+            done = self.lift.lifted.new(self._present_name(name), lifted)
             whens.insert(0, (goes_on, done))
         return case(*whens, else_=self._evaluated(name, "o"))
 
-    def _there(self, side: str) -> ColumnElement[bool]:
+    def _has_image(self, side: str) -> ColumnElement[bool]:
         landed = self.lift.landed
         image = landed.old if side == "o" else landed.new
         return image(landed.identity[0]).is_not(None)
 
-    def _seen(self) -> ColumnElement[bool]:
-        """Whether the row is shown by old columns as the old image has them."""
+    def _is_as_the_site_saw(self) -> ColumnElement[bool]:
+        """Whether old columns show the row with the values of the old image."""
         present = self.lens.present(self.lift.lifted.table)
         here = {n: self.current.c[called] for n, called in present.items()}
         key = self.current.c[self.lift.lifted.identity[0]]
-        return and_(key.is_not(None), *shown(self.lens, here, self._named("o")))
+        return and_(key.is_not(None), *shown(self.lens, here, self._named_values("o")))
 
-    def _left(self) -> ColumnElement[bool]:
+    def _leaves_old_columns(self) -> ColumnElement[bool]:
         """Whether the change leaves the old columns alone."""
-        left = unchanged(self.lens, self._named("o"), self._named("n"))
-        return and_(self._there("o"), *left)
+        left = unchanged(self.lens, self._named_values("o"), self._named_values("n"))
+        return and_(self._has_image("o"), *left)
 
-    def _shown(self, name: str) -> ColumnElement[Any]:
+    def _in_the_row(self, name: str) -> ColumnElement[Any]:
         """A column of the row as it is."""
-        return self._cast(name, self.current.c[self._called(name)])
+        return self._cast(name, self.current.c[self._present_name(name)])
 
     def _evaluated(self, name: str, side: str) -> ColumnElement[Any]:
         """What the lens makes of an image."""
-        made = lenses.evaluated(self.lens.sets[name], self._named(side))
+        made = lenses.evaluated(self.lens.sets[name], self._named_values(side))
         return self._cast(name, made)
 
     def _cast(self, name: str, value: ColumnElement[Any]) -> ColumnElement[Any]:
         # Values of other types that can be assigned have to be cast in a CASE.
-        type_ = self.lift.lifted.table.column(self._called(name)).staged_type
+        type_ = self.lift.lifted.table.column(self._present_name(name)).staged_type
         return cast(value, type_)
 
-    def _called(self, name: str) -> str:
+    def _present_name(self, name: str) -> str:
         return self.lens.present(self.lift.lifted.table)[name]
 
-    def _named(
+    def _named_values(
         self, side: str, source: FromClause | None = None
     ) -> dict[str, ColumnElement[Any]]:
         """The values of an image by the names in the expressions of the lens."""
@@ -270,7 +287,7 @@ def shown(
     here: Mapping[str, ColumnElement[Any]],
     values: Mapping[str, ColumnElement[Any]],
 ) -> list[ColumnElement[bool]]:
-    """Conditions that a row is shown by old columns as an image has them.
+    """Conditions that old columns show a row with the values of an image.
 
     Parameters:
         here: the columns of the row, by the names in expressions.
