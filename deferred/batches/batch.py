@@ -98,7 +98,7 @@ def part(
     after: int | ColumnElement[int],
     end: int | ColumnElement[int],
 ) -> ColumnElement[bool]:
-    """The same for a batch number; numbers may be expressions, as session settings."""
+    """As `within`, for a batch of this number; numbers may also be expressions."""
     return sa.and_(
         delivery.c.destination == destination,
         delivery.c.batch == number,
@@ -115,8 +115,8 @@ def found_by_xid(
 ) -> Callable[[ColumnElement[Any]], ColumnElement[bool]]:
     """A condition on transaction ids that an index finds for a part of a batch.
 
-    It holds for all transactions of the part, and perhaps for others: for a batch that
-    has no rows, for all that began while it was not cut yet.
+    It holds for all transactions of the part, and perhaps for others: of a batch
+    without rows, also for those that began before it was cut and are not in it.
     """
     its, row = batch_catalog.c, delivery_row.c
     mine = its.destination == destination, its.number == number

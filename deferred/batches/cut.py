@@ -119,16 +119,14 @@ class New:
         return batch, ledger.listing_in(begun)
 
 
-#: Notes what the destination has answered. Reads the destination's row; whether the
-#: window has transactions left, and whether any, and many, were queued since it was
-#: opened; the position of this transaction. From here on PostgreSQL plans for many:
-#: new rows are not analysed yet, and with plans for a few rows it would look up each
-#: transaction of a window by itself, or read the whole queue for one.
 _NAME = sa.bindparam("its_name", type_=sa.Text)
 
 
 def _many_since(at: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether so many transactions began since a position that they may need no row."""
+    """Whether at least `whole_window.MANY` transactions began since a position.
+
+    A batch of so many may do without a row for each.
+    """
     most = sa.bindparam("its_many", type_=sa.BigInteger)
     begun = position.begun_since(deferred_transaction.c.xid, at)
     some: sa.Select[Any] = select(sa.literal_column("1")).where(begun).limit(most)
@@ -136,6 +134,11 @@ def _many_since(at: ColumnElement[Any]) -> ColumnElement[bool]:
     return select(func.count() >= most).select_from(found).scalar_subquery()
 
 
+#: Notes what the destination has answered. Reads the destination's row; whether the
+#: window has transactions left, and whether any, and many, were queued since it was
+#: opened; the position of this transaction. From here on PostgreSQL plans for many:
+#: new rows are not analysed yet, and with plans for a few rows it would look up each
+#: transaction of a window by itself, or read the whole queue for one.
 _HEAD = planned_once(
     select(
         destination,

@@ -173,8 +173,8 @@ def touching(
     """The transactions of a batch with such calls in a queue, by order number.
 
     Mostly none has. PostgreSQL does not know how many transactions a new batch has, and
-    by a join it would look for the calls of each: it reads them all, and looks up the
-    order numbers of those that it finds.
+    by a join it would look for the calls of each. So the statement has it read all of
+    them by an index, and look up the order numbers of those that it finds.
     """
     part = batch.destination, batch.number, -1, batch.end
     there = found_by_xid(*part)(calls.c.xid)
@@ -187,6 +187,7 @@ def touching(
         .scalar_subquery()
     )
     numbers = connection.scalars(select(order_no).select_from(found))
+    # NULL for a transaction that the index found, and that is not in the batch.
     return {number for number in numbers if number is not None}
 
 

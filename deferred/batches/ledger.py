@@ -188,7 +188,7 @@ def lists(each: FromClause) -> list[ColumnElement[Any]]:
 
 
 def always_listed(each: FromClause) -> list[ColumnElement[Any]]:
-    """Those of the lists that say something different of each transaction."""
+    """The `lists` that every batch has, because each transaction has its own value."""
     of = {"orders": "order_no", "started": "started", "transactions": "transactions"}
     return [_in_order(each, each.c[value]).label(name) for name, value in of.items()]
 
@@ -223,7 +223,7 @@ _FACTS = {
 }
 
 
-#: The columns of a row that `listing_in` reads.
+#: The columns of a statement's row that `listing_in` reads.
 LISTS = ("orders", "calls", *_FACTS)
 
 

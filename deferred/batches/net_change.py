@@ -65,9 +65,9 @@ def net_changes(
             unit by itself, named by its order number.
         after: only calls with a higher number than this one.
         single: each has one call, which is its net change.
-        among: given the id of a call's transaction, a condition by which an index finds
-            the calls of all the transactions, and perhaps others; without it, they are
-            found by the list of their ids.
+        among: makes of the id of a call's transaction a condition by which an index
+            finds the calls of all the transactions, and perhaps of others; without it,
+            the list of their ids does.
 
     Returns:
         The columns that `columns_of` names.

@@ -1,8 +1,8 @@
 """Windows that are one batch, of many transactions that are alike.
 
-Such a batch says itself which they are, and none of them needs a row of its own: those
-that began after the window before it, and that its own position shows. One that was
-still open when the window before was cut has a row (docs/decisions/0016).
+The row of such a batch says which they are: those that began after the position of the
+window before, and that its own position shows. So none of them needs a row of its own.
+A transaction that was open at the position before has one (docs/decisions/0016).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sites.capture import position
 from sites.sessions.prepared import Prepared
 from sites.transfer.types import PgSnapshot, Xid8
 
-#: A batch of so many transactions has no row for each of them, if it can do without.
+#: A batch of at least so many transactions does without a row for each, if it can.
 MANY = 100
 
 _SEEN = sa.bindparam("seen", position.START, Text)
@@ -34,8 +34,8 @@ _NOW = cast(sa.bindparam("now", position.START, Text), PgSnapshot())
 def first_cut(queues: tuple[Queue, ...], name: str) -> Prepared:
     """Begin a batch of all transactions of a new window, without a row for each.
 
-    Takes what `cut.first_cut` takes, and `many`, see `MANY`. Writes and returns nothing
-    if the window is not like that.
+    Takes what `cut._first_cut` takes, and `many`, which is `MANY`. Writes and returns
+    nothing if some of them need rows.
     """
     calls, seen = call_numbers_of(queues, name), cast(_SEEN, PgSnapshot())
     when = partial(position.since, position=_SEEN)
@@ -47,7 +47,7 @@ def first_cut(queues: tuple[Queue, ...], name: str) -> Prepared:
     each = each.add_columns(
         *ledger.facts(), begun.label("begun"), in_place.label("in_place")
     )
-    told = _told(each.subquery()).cte("told").prefix_with("MATERIALIZED")
+    told = _summary(each.subquery()).cte("told").prefix_with("MATERIALIZED")
     end = select(told.c.batch_end).scalar_subquery()
     lists = select(*(told.c[column] for column in ledger.LISTS)).subquery("listed")
     said = select(*(told.c[column] for column in SAID)).subquery("said")
@@ -60,9 +60,10 @@ def first_cut(queues: tuple[Queue, ...], name: str) -> Prepared:
 def _may_be_alike(
     calls: Sequence[sa.Select[Any]], when: Callable[[ColumnElement[Any]], Any]
 ) -> ColumnElement[bool]:
-    """Whether calls and transactions are so many that each may have as many calls.
+    """Whether the number of calls is a multiple of the number of transactions.
 
-    It is asked first, and by itself: mostly not, if transactions are not alike.
+    If not, these cannot all have the same number of calls. Counting costs little, so
+    PostgreSQL asks this once, before it looks at each transaction.
     """
     some = [one.where(when(one.selected_columns.xid)) for one in calls]
     queued, tran = sa.union_all(*some).subquery(), deferred_transaction
@@ -74,12 +75,12 @@ def _may_be_alike(
     return func.mod(all_calls, func.nullif(all_made, 0)) == 0
 
 
-def _told(each: FromClause) -> sa.Select[Any]:
-    """A batch's lists and what its row says; without an end if it needs rows.
+def _summary(each: FromClause) -> sa.Select[Any]:
+    """The lists of a batch, and what its row says; no `batch_end` if it needs rows.
 
-    It needs none if there are many transactions, if they fit one batch, and if each is
-    in it, in the order of its own number; if all have the same number of calls, and
-    were made here.
+    It needs none if there are many transactions and they fit one batch; if all have
+    calls to the destination, the same number of them, and were made here; and if none
+    has an order number lower than that of its last call.
 
     Parameters:
         each: the transactions of the window, whether they have calls or not.

@@ -1,4 +1,4 @@
-"""The transactions of a window, and the batch that begins with them."""
+"""Statements that select the transactions of a window, and begin a batch of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deferred.catalog import deferred_transaction, delivery_row, destination
 #: The number of a new batch, as a parameter.
 NUMBER = sa.bindparam("number", 0, sa.BigInteger)
 
-#: What is known of a transaction in no batch.
+#: The columns of `delivery_row` for a transaction that is in no batch yet.
 COLUMNS = ("destination", "xid", "order_no", "calls")
 
 
@@ -32,7 +32,8 @@ def beginning(
     Parameters:
         end: the order number of its last transaction; NULL if there is none.
         listed: its lists, as `ledger.listing_in` takes them.
-        said: what its row says of them, by the names of the columns of `batch`.
+        said: what the row of the batch says of them, by the names of its columns; None
+            if each has a row of its own.
         values: new values of other columns of the destination.
     """
     begun = (
@@ -62,7 +63,11 @@ def beginning(
 
 
 def insert(rows: sa.Select[Any], *more: str) -> sa.Insert:
-    """Insert rows of transactions, with `COLUMNS` and more."""
+    """Insert rows that have `COLUMNS` into `delivery_row`.
+
+    Parameters:
+        more: the names of other columns that they have, in this order.
+    """
     return sa.insert(delivery_row).from_select([*COLUMNS, *more], rows)
 
 
@@ -73,12 +78,14 @@ def rows(
     *,
     all_of_them: bool = False,
 ) -> sa.Select[Any]:
-    """Transactions with calls to a destination, as its deliveries.
+    """Select the transactions with calls to a destination, with the columns `COLUMNS`.
 
     Parameters:
         recent: selects of xid and call_no from the queues of those calls.
-        when: given a transaction's id, the condition that it is wanted; else all are.
-        all_of_them: also those without such calls, which are NULL then.
+        when: makes of a transaction's id the condition that it is wanted; by default,
+            all are.
+        all_of_them: also those without calls to the destination, with NULL for their
+            count.
     """
     tran = deferred_transaction
     new: list[ColumnElement[bool]] = []

@@ -35,7 +35,7 @@ from sites.sessions.prepared import Prepared, planned_once
 #: Workers leave a destination that failed alone for at most so many seconds.
 LONGEST_PAUSE = 60
 
-#: A queue with no more transactions than that may be pushed by who listens.
+#: A queue with no more transactions than that may be pushed by a worker that listens.
 FEW = 100
 
 
@@ -142,9 +142,9 @@ def calls_left(connection: Connection, name: str, queues: Sequence[Queue]) -> in
 
 
 def oldest_left(connection: Connection, name: str) -> int | None:
-    """The order number of the transaction that a destination is to answer next.
+    """The order number of the oldest transaction that a destination has not answered.
 
-    Those that commit get their numbers in this order. None if nothing waits.
+    Transactions draw these numbers as they commit. None if nothing waits.
     """
     queues = list_queues(connection, name)
     found: int | None = connection.scalar(_oldest(tuple(queues), name))
@@ -152,7 +152,7 @@ def oldest_left(connection: Connection, name: str) -> int | None:
 
 
 def _oldest(queues: tuple[Queue, ...], name: str) -> sa.Select[Any]:
-    """Selects the lowest number of those that are cut, and of each queue's new ones."""
+    """Select the lowest number of those in the window, and of those queued since."""
     seen, *its_batch = _last_window(name)
     firsts = [
         select(func.min(of.c.order_no)).where(where)
@@ -162,6 +162,7 @@ def _oldest(queues: tuple[Queue, ...], name: str) -> sa.Select[Any]:
         calls = one.where(position.since(one.selected_columns.xid, seen)).subquery()
         of = deferred_transaction.join(calls, calls.c.xid == deferred_transaction.c.xid)
         its = select(func.min(deferred_transaction.c.order_no)).select_from(of)
+        # One that is about to commit has 0, until it draws its number.
         firsts.append(its.where(deferred_transaction.c.order_no > 0))
     return select(func.least(*(first.scalar_subquery() for first in firsts)))
 
@@ -250,10 +251,11 @@ def _cut(
     batch_no: int | ColumnElement[int],
     batch_end: int | ColumnElement[int],
 ) -> list[tuple[sa.FromClause, ColumnElement[bool]]]:
-    """Undelivered transactions of the window: those in no batch, and in the newest one.
+    """Unanswered transactions of the window: those in no batch, and in the newest one.
 
     What is answered of that batch is read first, by itself: so an index finds them,
-    however many were delivered, and however many batches there are.
+    however many were delivered, and however many batches there are. If it is answered
+    to its end, its transactions are not looked at.
 
     Returns:
         For each of the two, where they are, and the condition that selects them.

@@ -1,7 +1,7 @@
-"""Rows for transactions of which their batch says all that there is to say.
+"""Gives the transactions of a batch without rows a row each, before some are changed.
 
-A batch of many transactions that are alike says between which positions it lies, and
-the view `delivery` shows them from that. What changes some of them writes rows first.
+The row of such a batch says between which positions it lies, and the view `delivery`
+shows its transactions from that (`deferred.batches.whole_window`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SAID = ("first_xid", "shown", "first_order", "last_order", "calls_each")
 def write_rows(
     connection: Connection, name: str | None = None, number: int | None = None
 ) -> None:
-    """Give all deliveries rows of their own, which can be changed and looked up.
+    """Give each transaction of batches without rows a row, to be changed or looked up.
 
     Writes delivery_row and batch. What `delivery` shows stays the same.
 
     Parameters:
-        name: only those to this destination.
-        number: only those of its batch of this number.
+        name: only batches to this destination.
+        number: only its batch of this number.
     """
     its, row = batch.c, delivery_row.c
     wanted: list[sa.ColumnElement[bool]] = [its.first_xid.is_not(None)]
@@ -33,7 +33,7 @@ def write_rows(
         wanted.append(its.destination == name)
     if number is not None:
         wanted.append(its.number == number)
-    # What it sees of `delivery` are the batches as they were before.
+    # The same statement reads `delivery`, and still sees the batches without rows.
     left = (
         sa.update(batch)
         .where(*wanted)
@@ -46,8 +46,9 @@ def write_rows(
         left.c.number == delivery.c.batch,
     )
     rows = select(delivery).join(left, of)
-    # Some have a row already. A look for each would read the whole table every time:
-    # the planner takes it for as small as it was before this statement.
+    # Those that were open at the position before have a row already, which the key
+    # tells. NOT EXISTS would read the whole table once for each row: the planner takes
+    # it for as small as it was before this statement.
     new = insert(delivery_row).from_select(list(delivery.c.keys()), rows)
     connection.execute(
         new.on_conflict_do_nothing(index_elements=[row.destination, row.xid])
