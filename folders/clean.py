@@ -35,8 +35,8 @@ def clean(
 ) -> CleanReport:
     """Delete what was removed or overwritten in a folder long ago, with its content.
 
-    A site that was away, and has moved such a file meanwhile, moves nothing; what it
-    has written itself arrives as a file of its own.
+    If a site that was away has renamed such a file meanwhile, its push changes nothing.
+    What it has written anew arrives as another file.
 
     Parameters:
         master: where the folder was made: a site would have its deletions refused.

@@ -38,7 +38,7 @@ def create(master: Site, name: str) -> Folder:
 
     Raises:
         BadName: it cannot have that name.
-        NoFolderTable: a table has the name already, and is no folder's.
+        NoFolderTable: a table has one of these names, and is not a table of a folder.
     """
     made = tables.named(name)
     with identity.confirmed(master) as connection:

@@ -113,7 +113,7 @@ class _Content(io.RawIOBase):
 
 
 class _Upload:
-    """A file on its way in; WsgiDAV closes it before it says that all has come."""
+    """A file that is being received, until `_File.end_write` says that all has come."""
 
     def __init__(self) -> None:
         self.file = tempfile.TemporaryFile()  # noqa: SIM115
@@ -126,7 +126,7 @@ class _Upload:
         self.size += len(data)
 
     def close(self) -> None:
-        """Keep it: its end is `_File.end_write`."""
+        """Do nothing: WsgiDAV calls it before `_File.end_write`, which reads it."""
 
     def pieces(self) -> Iterator[bytes]:
         self.file.seek(0)
@@ -168,7 +168,7 @@ class _Member:
         return False
 
     def handle_move(self, dest_path: str) -> bool:
-        """Move in one transaction also where something has to make room."""
+        """Move in one transaction, also if something at the new path is replaced."""
         self._refuse_above(dest_path)
         there = self.provider.get_resource_inst(dest_path, self.environ)  # type: ignore[attr-defined]
         if there is None:
@@ -352,7 +352,7 @@ def _possible(path: str) -> str:
 
 
 def _refuse_alike(connection: Connection, tables: Tables, path: str) -> None:
-    """Refuse a path that was just made beside one that is alike."""
+    """Refuse a path that was just written, if another differs in case alone."""
     if entries.has_alike(connection, tables, path):
         reason = "Another name differs only in case."
         raise DAVError(HTTP_CONFLICT, reason)

@@ -46,7 +46,7 @@ MEANWHILE = "it was written meanwhile; the next sync looks at it again"
 
 
 class MovedOn(Exception):
-    """Somebody else has changed the entry or the file meanwhile."""
+    """The entry or the file was changed meanwhile by another program."""
 
 
 _READ = (
@@ -153,13 +153,13 @@ _ALIKE = (
 
 
 def has_alike(connection: Connection, tables: Tables, path: str) -> bool:
-    """Whether another path, or a folder that it lies in, differs in case alone."""
+    """Whether another path, or a folder above one, differs from this in case alone."""
     found = raw(connection).execute(tables.sql(_ALIKE), {"path": f"{path}/"}).fetchone()
     return found is not None and bool(found[0])
 
 
 def remove(connection: Connection, tables: Tables, gone: Sequence[Entry]) -> None:
-    """Free the paths of entries, which stay until the master is cleaned.
+    """Mark entries as removed, and free their paths; they stay until `clean`.
 
     Raises:
         MovedOn: one of them has another path meanwhile, or none.
@@ -167,6 +167,8 @@ def remove(connection: Connection, tables: Tables, gone: Sequence[Entry]) -> Non
     move(connection, tables, [(one, None) for one in gone])
 
 
+#: An entry without a path after the move is removed: its path gets two slashes and its
+#: id, as `folders.tables` says.
 _MOVE = (
     "UPDATE {entry} e SET path = COALESCE(m.after, e.path || '//' || e.id),"
     " removed_at = CASE WHEN m.after IS NULL THEN now() END"
@@ -179,6 +181,9 @@ def move(
     connection: Connection, tables: Tables, moved: Sequence[tuple[Entry, str | None]]
 ) -> None:
     """Give entries other paths; their content stays where it is.
+
+    Parameters:
+        moved: each with its new path; None removes it.
 
     Raises:
         MovedOn: one of them has another path meanwhile, or none.

@@ -17,7 +17,7 @@ class UnknownFolder(SnaptideError):
 
 
 class NoFolderTable(SnaptideError):
-    """A table has the name of a folder's table, and is not one."""
+    """A table has a name that the folder needs, and is not a table of a folder."""
 
     code = "SNP-601"
     hint = "Choose another name for the folder, or rename the table. It was left alone."

@@ -22,7 +22,7 @@ class InTheWay(Exception):
 
 
 def forget_unfinished(directory: Path) -> None:
-    """Remove what a sync that was killed has left."""
+    """Remove the unfinished files that a killed sync has left."""
     for file in directory.rglob(f"{_UNFINISHED}*"):
         file.unlink(missing_ok=True)
 
@@ -56,10 +56,11 @@ def write(
 
 
 def _mode(target: Path, before: Found | None) -> int:
-    """Who may read and write a new file: as before, if it replaces one."""
+    """The mode to make a new file with: that of the file which it replaces, if any."""
     if before is None or before.kind == "folder":
         return 0o666
-    with suppress(OSError):  # gone meanwhile, which is noticed before it is replaced
+    # If that is gone, `_replace` refuses; until then, only the owner may read it.
+    with suppress(OSError):
         return stat.S_IMODE(target.lstat().st_mode) & 0o666
     return 0o600
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-#: What directories have of ours; no entry has such a name.
+#: What the names of our own files in a directory begin with; no entry has such a name.
 OURS = ".snaptide-"
 
 _LONGEST_NAME = 255
@@ -14,7 +14,7 @@ _LONGEST_NAME = 255
 _LONGEST_PATH = 2600
 
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
-_NOWHERE = re.compile(r'[\x00-\x1f\x7f<>:"\\|?*]')
+_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"\\|?*]')
 
 
 def why_not(path: str) -> str | None:
@@ -42,7 +42,7 @@ def _why_not_named(name: str) -> str | None:
         return f"its name is longer than {_LONGEST_NAME} bytes"
     if name.startswith(OURS):
         return f"names that begin with {OURS} are reserved for Snaptide"
-    if _NOWHERE.search(name) or name[-1] in " .":
+    if _FORBIDDEN.search(name) or name[-1] in " .":
         return "its name has characters that not every system can have"
     if _DEVICE.fullmatch(name):
         return "its name is that of a device on Windows"
@@ -50,10 +50,10 @@ def _why_not_named(name: str) -> str | None:
 
 
 def folded(path: str) -> str:
-    """What is equal for paths that some systems take for one."""
+    """A text that is equal for paths which some systems take for the same one."""
     return unicodedata.normalize("NFC", path).casefold()
 
 
 def shown(path: str) -> str:
-    """A path as it can be printed and stored, whatever bytes it has."""
+    """A path as it can be printed and stored, also if it is not UTF-8."""
     return path.encode(errors="surrogateescape").decode(errors="backslashreplace")

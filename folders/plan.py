@@ -34,7 +34,8 @@ class Plan:
     move: dict[str, tuple[Entry, Found]] = field(default_factory=dict)
     #: files that both sides have changed
     conflict: dict[str, tuple[Found, Entry]] = field(default_factory=dict)
-    #: what is equal but for its time or whether it can be executed: the side to change
+    #: files that differ only in their time or in whether they can be executed: here,
+    #: the directory's is to be changed; there, the entry
     touch_here: dict[str, tuple[Found, Entry]] = field(default_factory=dict)
     touch_there: dict[str, tuple[Found, Entry]] = field(default_factory=dict)
     #: what is in step
@@ -100,7 +101,7 @@ def _leave_alike(
 ) -> None:
     """Leave alone names that a directory on some systems could not have side by side.
 
-    One that has gone on either side since the last sync is in nobody's way.
+    A name that was removed on either side since the last sync does not count.
     """
     staying = [
         path
@@ -159,7 +160,10 @@ def _decide_look(made: Plan, path: str, sides: _Sides) -> None:
 
 
 def _find_renamed(made: Plan) -> None:
-    """Of what has gone and come with the same content, move none of it."""
+    """Make one renaming of a removal and an addition of the same content.
+
+    So the content is not carried again.
+    """
     old = defaultdict(list)
     for path, entry in made.remove.items():
         old[_content(entry)].append(path)

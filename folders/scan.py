@@ -40,7 +40,7 @@ class Scan:
     found: dict[str, Found] = field(default_factory=dict)
     #: folders that have something in them
     folders: set[str] = field(default_factory=set)
-    #: what cannot be in a folder, and why; nothing below it is looked at
+    #: what a folder cannot have, and why; nothing below it is looked at
     left: dict[str, str] = field(default_factory=dict)
 
 
@@ -118,7 +118,7 @@ def _note(one: os.DirEntry[str], path: str, made: Scan) -> None:
 
 
 def _leave_alike(made: Scan) -> None:
-    """Leave alone what differs in nothing that every system tells apart."""
+    """Leave alone names that some systems would take for the same one."""
     every = [*made.found, *made.folders]
     alike = Counter(map(folded, every))
     for path in every:
@@ -161,10 +161,11 @@ def _hashed(file: Path, path: str, one: Found, state: State) -> Found:
 
 
 def distrust_changed(state: State, made: Scan) -> None:
-    """Have files read again until they are in step, whatever size and time they have.
+    """Have the next sync read changed files again, whatever their size and time are.
 
-    One that was written twice within two seconds shows no change but its content. If
-    this sync leaves it alone, the next one would not read it again.
+    A file that was written twice within two seconds may have changed in nothing but its
+    content. If this sync leaves it alone, the next one would not read it otherwise.
+    Once it is in step, `Work.note` keeps its true time again.
     """
     for path, one in made.found.items():
         known = state.known.get(path)
@@ -180,7 +181,11 @@ def pieces(file: Path) -> Iterator[bytes]:
 
 
 def is_as_found(file: Path, one: Found | None) -> bool:
-    """Whether a file is still as it was found; None: whether there is still none."""
+    """Whether a file is still as it was found.
+
+    Parameters:
+        one: None if there was none.
+    """
     try:
         status = file.lstat()
     except OSError:

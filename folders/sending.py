@@ -17,14 +17,14 @@ from folders.scan import Found
 from folders.work import Work
 from sites import faults
 
-#: Files that are sent in one transaction, and after how many bytes it ends.
+#: A transaction ends after so many files, or so many bytes.
 _FILES, _BYTES = 64, 8 * 2**20
 
 _What = TypeVar("_What")
 
 _REFUSED = (UniqueViolation, WithCheckOptionViolation)
 
-#: What is sent: as it was found, and the entry that it replaces.
+#: What is sent, as it was found, and the entry that it replaces, if there is one.
 _Sent = tuple[Found, Entry | None]
 
 
@@ -43,10 +43,10 @@ def _together(
     what: Mapping[str, _What],
     do: Callable[[Work, Connection, Mapping[str, _What]], Callable[[], None]],
 ) -> None:
-    """Do something for several paths in one transaction; where it fails, one by one.
+    """Do something for several paths in one transaction; if that fails, one by one.
 
     Parameters:
-        do: returns what is to be noted once it is committed.
+        do: returns a function that notes what was done, to be called after the commit.
     """
     if not what:
         return

@@ -102,7 +102,7 @@ def run(
     """Serve an application until it is interrupted.
 
     Parameters:
-        ready: is told the port once it listens.
+        ready: receives the port once it listens.
     """
     from cheroot import wsgi
 

@@ -1,8 +1,8 @@
 """What a directory and its folder had in common after the last sync.
 
 Without it a file that is on one side alone could be new there, or removed at the other.
-It lies in the directory itself: where the disk is not mounted, nothing is known, and so
-nothing is removed.
+It lies in the directory itself: if the disk is not mounted, nothing is known to have
+been in step, so nothing is removed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def alone(directory: Path) -> Iterator[None]:
 
 
 def _opened(file: Path, flags: int) -> IO[str]:
-    """Open a file of ours to be written; a link would lead to a file of others."""
+    """Open a file of ours to be written, and follow no link out of the directory."""
     flags |= os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
     return os.fdopen(os.open(file, flags, 0o666), "w", encoding="utf-8")
 
@@ -80,7 +80,7 @@ def load(directory: Path, of: dict[str, str]) -> State:
     """Read what was in step; nothing, before the first sync.
 
     Parameters:
-        of: whom the directory must belong to.
+        of: the site, database and folder that the directory must belong to.
 
     Raises:
         DirectoryRefused: it belongs to another folder or site, or cannot be read.
@@ -121,7 +121,8 @@ def save(directory: Path, state: State, *, changed: bool = True) -> None:
     """Write down what is in step, after all that it says is on the disk.
 
     Parameters:
-        changed: other files are in step than before, and may not be on the disk yet.
+        changed: other files are in step than before. They may not be on the disk yet,
+            so all files are forced there first.
     """
     known = {
         path: {**asdict(one), "id": str(one.id)} for path, one in state.known.items()

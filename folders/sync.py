@@ -17,7 +17,7 @@ from folders.work import SyncReport, Work
 from sites import Progress, Site, faults
 from sites.sessions import identity
 
-#: Removing so few files, or so small a share, is no mass.
+#: Removing so few files, or so small a share of them, is not a mass removal.
 _FEW, _SHARE = 30, 0.3
 
 

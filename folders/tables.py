@@ -1,10 +1,10 @@
 """The two tables of a folder: its entries, and their content in pieces.
 
 An entry's content never changes. A file that is written again is a new entry, and the
-one before is removed: it stays until the master is cleaned, and makes room by what no
-path can have, two slashes and its id. So it remains in the part of the folder that a
-site has; and if two sites write one file, they write two rows, of which there can be
-one conflict, that of the path.
+one before is removed: it stays until the master is cleaned. Two slashes and its id are
+appended to its path, which no other path can have: so the path is free, and the entry
+remains in the part of the folder that a site has. If two sites write one file, they
+write two rows, and the only conflict is that of the path.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Tables:
 
     @property
     def path_key(self) -> str:
-        """The constraint by which two files have two paths."""
+        """The constraint that no two entries have the same path."""
         return f"{self.folder.name}{_ENTRY}_path_key"
 
     def sql(self, statement: str) -> sql.Composed:

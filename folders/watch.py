@@ -19,10 +19,10 @@ from sites.extras import require
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
 
-#: A sync waits until nothing has changed for so many seconds, but not forever.
+#: A sync waits until nothing has changed for so many seconds; so many times at most.
 _QUIET, _PATIENCE = 0.5, 20
 
-#: What happens to files that changes nothing in them is not among these.
+#: The events that change something; files that are only opened or read are no matter.
 _CHANGES = frozenset({"created", "modified", "moved", "deleted", "closed"})
 
 

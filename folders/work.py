@@ -51,13 +51,13 @@ class Work:
     state: State
     plan: Plan
     report: SyncReport
-    #: is told how many more are done
+    #: receives how many more are done
     step: Callable[[int], None]
 
     def each(
         self, what: Mapping[str, _What], do: Callable[[Work, str, _What], None]
     ) -> None:
-        """Do something for each path, and leave alone where it cannot be done."""
+        """Do something for each path; where it cannot be done, leave the path alone."""
         for path, one in what.items():
             try:
                 do(self, path, one)
