@@ -147,7 +147,7 @@ site_ddl = Table(
     Column("added", ARRAY(SmallInteger), nullable=False),
     Column("statements", Text, nullable=False),
     Column("made_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
-    # From logins of sites, because the publication of the table has no DDL.
+    # Logins of sites do not see it: the publication of the table has no DDL.
     Column("withheld", Boolean, nullable=False, server_default=false()),
 )
 

@@ -1,4 +1,4 @@
-"""Puts policies into force, on tables of ours from the first publication on."""
+"""Runs the statements that `policies` builds, and binds tables of ours by them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def run(connection: Connection, statements: Iterable[sql.Composed]) -> None:
 
 
 def open_role(connection: Connection) -> None:
-    """With the first publication, bind what logins of sites see of tables of ours."""
+    """Make the role of logins, and bind tables of ours, before the first publication.
+
+    Does nothing if the master has a publication.
+    """
     if connection.scalar(select(sa.exists().select_from(publication))):
         return
     made = sql.SQL(

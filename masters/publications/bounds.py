@@ -1,4 +1,4 @@
-"""What a grant binds the changes of a site to, for statements of other users."""
+"""What a grant lets a site change, for statements that no policy binds: retries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Bounds:
 def of_site(connection: Connection, site: str, table: QualifiedName) -> Bounds | None:
     """The rows of a table that a site may change now; None if there are none.
 
-    With whatever login: it may have got another one, and another site its former one.
+    The site is looked up by its name, and not by its login: since it parked something,
+    it may have got another login, and another site its former one.
     """
     at, its = publication_grant.c, publication_table.c
     wanted = (

@@ -51,15 +51,16 @@ def grant(
     Raises:
         UnknownPublication: the master has none of that name.
         LoginUnfit: the login may do more than what is granted, or is another site's.
-        CannotPublish: no site can have that name; or it is to push, and changes of a
-            table would reach other rows, too.
+        CannotPublish: changes of a table would reach other rows, too; or no site can
+            have that name.
         WrongParameters: a value is missing, is too many, or does not fit.
     """
     given = dict(parameters or {})
     role = login or site
     if not re.fullmatch(names.SITE, site):
         raise CannotPublish(
-            f"{site!r} is no name of a site: it has letters, digits, _ and - only."
+            f"{site!r} cannot be the name of a site: that has letters, digits, _ and - "
+            "only, and does not begin with -."
         )
     for attempt in locks.patiently():
         with attempt, identity.confirmed(master) as connection:
@@ -168,7 +169,7 @@ def _pushes(connection: Connection, login: str, but: int = 0) -> bool | None:
     """Whether a grant lets a login push; None if nothing is granted to it.
 
     Parameters:
-        but: the id of a publication whose grant does not count.
+        but: the id of a publication whose grants do not count.
     """
     its = select(func.bool_or(_at.updatable))
     found: bool | None = connection.scalar(

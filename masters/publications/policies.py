@@ -34,13 +34,14 @@ _SITE = "(SELECT snaptide.granted_site())"
 _CONTACT = f"name = {_SITE} AND role = 'site'"
 _PUBLISHED = "snaptide.is_granted(table_schema, table_name)"
 _BY_SITE = _OWN.format("origin_id")
-#: Those that the login's transaction has parked. It does not read what operators make
+#: Calls that the login's transaction has parked. It does not read what operators make
 #: of them later: they may put rows of the master there.
 _JUST_PARKED = (
     "error_id IN (SELECT t.id FROM snaptide.error_transaction t"
     " WHERE t.parked_at >= now())"
 )
-#: Calls as they should be: an operator's program reads them.
+#: Calls of tables that are granted, in the form that a push gives them: programs of an
+#: operator read them, and would stumble over another form.
 _CALLS = (
     "snaptide.is_granted(target_schema, target_table)"
     " AND COALESCE(old_values, new_values) IS NOT NULL"
@@ -59,7 +60,7 @@ class Ours:
     columns; the page for users names these tables.
     """
 
-    #: what each login may do; and besides, what those that push may
+    #: what each login may do, and what those that push may do besides
     rights: str = ""
     pushes: str = ""
     #: the rows that it sees, and those that it may write, if these are fewer
@@ -135,7 +136,7 @@ OURS: dict[str, Ours] = {
     "image": Ours(rights="SELECT", rows="false"),
     "snapshot": Ours(rights="SELECT", rows="false"),
 }
-#: What it may read as a whole: who the master is.
+#: Tables that a login may read as a whole: they say who the master is.
 FACTS = ("site_identity", "alembic_version")
 
 
@@ -167,7 +168,7 @@ def guarding(tables: Iterable[QualifiedName]) -> Iterator[sql.Composed]:
 
 
 def unguarding(tables: Iterable[QualifiedName]) -> Iterator[sql.Composed]:
-    """The statements that undo these."""
+    """The statements that undo `guarding`."""
     for name in map(identifier, tables):
         yield sql.SQL("DROP POLICY IF EXISTS {} ON {}").format(_OTHERS, name)
         yield sql.SQL("ALTER TABLE {} DISABLE ROW LEVEL SECURITY").format(name)
@@ -182,7 +183,7 @@ def binding(one: Published) -> Iterator[sql.Composed]:
 def unbinding(
     publication_id: int, tables: Iterable[QualifiedName]
 ) -> Iterator[sql.Composed]:
-    """The statements that undo these, for tables and logs that are there."""
+    """The statements that undo `binding`, for tables and logs that are there."""
     for name in map(identifier, tables):
         yield sql.SQL("DROP POLICY IF EXISTS {} ON {}").format(
             _named(publication_id), name
@@ -204,7 +205,8 @@ def binding_ours() -> Iterator[sql.Composed]:
         )
 
 
-#: Whether the policies of tables of ours are those of this version.
+#: Whether as many tables of ours have policies as this version binds. Earlier versions
+#: have bound fewer.
 BOUND = sql.SQL(
     "SELECT count(*) = {} FROM pg_policy WHERE polname = {}"
     " AND polrelid IN (SELECT oid FROM pg_class WHERE relnamespace = {}::regnamespace)"
@@ -212,7 +214,7 @@ BOUND = sql.SQL(
 
 
 def unbinding_ours() -> Iterator[sql.Composed]:
-    """The statements that undo these."""
+    """The statements that undo `binding_ours`."""
     for table in _ours():
         yield sql.SQL("DROP POLICY IF EXISTS {} ON {}").format(_MINE, identifier(table))
     yield from unguarding(_ours())
@@ -294,7 +296,7 @@ def opening_ours(login: str, *, updatable: bool) -> Iterator[sql.Composed]:
 
 
 def closing_ours(login: str) -> Iterator[sql.Composed]:
-    """The statements that take these rights away; the login stays in its roles."""
+    """The statements that take away what `opening_ours` gives, but for the roles."""
     return closing(_ours(*OURS, *FACTS), login)
 
 

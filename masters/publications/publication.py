@@ -294,9 +294,9 @@ def let_read(
 def compare_all(connection: Connection, site: str, table: QualifiedName) -> None:
     """Have the next refresh of a site's snapshots of a table compare all rows.
 
-    What the site may read of the table has changed, which no log tells. No refresh can
-    register a snapshot before the commit: it would show what was granted before, and go
-    on fast. Writes `registered_snapshot`.
+    What the site may read of the table has changed, which no log tells. Until the
+    commit, no refresh can register a snapshot: it would show what was granted before,
+    and the next one would be fast. Writes `registered_snapshot`.
     """
     at = registered_snapshot.c
     locks.against_writers(connection, QualifiedName(SCHEMA, registered_snapshot.name))
@@ -323,7 +323,7 @@ def _publish(
     for one in wanted:
         name = names.parse(one.table)
         describe(connection, name)
-        # Who writes now, does so for logs of before.
+        # Wait for sessions that write: they fill the log as it was before.
         locks.against_writers(connection, name)
         made = publishable.fitting(connection, publication_id, one)
         bound.run(connection, policies.guarding([name, made.log_name]))

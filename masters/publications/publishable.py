@@ -137,7 +137,7 @@ def refuse_unfit_values(
 
 
 def refuse_unfit_for_changes(connection: Connection, table: Table) -> None:
-    """Refuse a table whose changes reach further than the policies of a publication.
+    """Refuse a table whose changes would have effects that its policies do not bind.
 
     Raises:
         CannotPublish.

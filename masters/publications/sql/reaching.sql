@@ -1,7 +1,7 @@
 -- What makes changes of a table reach rows that no policy of it binds: one text for each.
--- Functions that run with the rights of their owner, and for which a site could put temporary
--- tables of its own in the place of those that they name.
 WITH misled AS (
+    -- Functions that run with the rights of their owner, and for which a site could put
+    -- temporary tables of its own in the place of those that they name.
     SELECT p.oid, p.oid::regprocedure::text AS called FROM pg_proc p
     WHERE p.prosecdef
       AND NOT EXISTS (SELECT FROM unnest(p.proconfig) AS its (setting)
