@@ -67,7 +67,7 @@ def _look(connection: Connection, row: Row[Any], now: float) -> bool:
     """Look at one contract; returns whether snapshots of it were released."""
     seen = measure(connection, row, now)
     found = _judged(row, seen, now)
-    # Some of its snapshots are; the others are kept, and looked at as before.
+    # Some of its snapshots were released; the others are kept, and looked at as before.
     partly = (
         row.state == ContractState.RELEASED and seen is not None and bool(seen.released)
     )

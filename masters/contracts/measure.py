@@ -33,9 +33,9 @@ class Measured:
     #: by snapshot that does not show all, when its oldest change was made that it does
     #: not show, in seconds of `even_time`
     waits: Mapping[str, float]
-    #: of the logs that are kept for them, if none is kept longer for another site
+    #: bytes of the logs that are kept for them, if none is kept longer for another site
     log_bytes: int
-    #: the snapshots that these logs are kept for
+    #: the snapshots for which these logs are kept
     kept_for: frozenset[str]
     #: by snapshot, its registered position, and since when it waits
     seen: Mapping[str, tuple[str, float | None]]
@@ -94,7 +94,7 @@ def measure(connection: Connection, contract: Row[Any], now: float) -> Measured 
 def _waits(
     connection: Connection, mine: Sequence[Row[Any]], now: float
 ) -> dict[str, float]:
-    """Since when each snapshot that does not show all has not shown it."""
+    """By snapshot that does not show all, when the oldest such change was made."""
     asked = {(one.position, table) for one in mine for table in _tables(one)}
     times = {
         (seen, table): [
@@ -150,7 +150,7 @@ def _logs(
     A part that a purge can empty although they are there does not count.
 
     Returns:
-        It, and the snapshots that they are kept for.
+        The size in bytes, and the snapshots for which they are kept.
     """
     needed: dict[str, int] = {}
     kept_for: set[str] = set()

@@ -86,9 +86,9 @@ def note(
 
 
 def withhold(connection: Connection, publication_id: int) -> None:
-    """Keep the DDL of before from the sites of a publication, if it has no DDL.
+    """Keep earlier DDL from the sites of a publication, if these are not to follow.
 
-    Those that have followed it already are not concerned. Writes `site_ddl`.
+    It stays done where a site has followed it. Writes `site_ddl`.
     """
     published = select(publication_table.c.table_schema, publication_table.c.table_name)
     without = published.join(publication).where(

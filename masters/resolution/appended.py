@@ -70,7 +70,7 @@ class _Append:
 
     @abstractmethod
     def _append(self, text: str, suffix: str, conflict: Conflict) -> Resolution:
-        """Decide with something put between both parts, or say why not."""
+        """Decide with something put between text and suffix, or say why not."""
 
     def _joined(self, text: str, appended: str, suffix: str) -> str:
         return text + (f" ({appended})" if self.of_file else appended) + suffix
