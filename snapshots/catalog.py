@@ -56,8 +56,8 @@ refresh_group = Table(
     Column("rows_held_back", BigInteger, nullable=False, server_default=text("0")),
 )
 
-#: What a master's contract promises a group within a time: its answer to each change,
-#: and that changes of the master are visible. Without a row here, it promises neither.
+#: What a master's contract promises a group: within which time changes of the master
+#: are visible, and those of the site answered. A group without a row has neither.
 promise = Table(
     "promise",
     metadata,
@@ -74,7 +74,7 @@ promise = Table(
     Column("state", Text, nullable=False, server_default=text("'kept'")),
     Column("since", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("looked_at", DateTime(timezone=True)),
-    # Seconds since the oldest change was committed that is not answered.
+    # Seconds since the commit of the oldest change that is not answered.
     Column("age", Double),
     # That change, by its place in the queue, and when it was committed, in seconds of
     # `position_time.passed`; NULL if all are answered.

@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite
 
-#: Failures of one site; all others are about the call.
+#: Errors that concern one site, while others go on; any other error ends the call.
 OF_A_SITE = (SnaptideError, DBAPIError, psycopg.Error)
 
 
@@ -25,7 +25,7 @@ class Failure:
 
 
 def failure(error: SnaptideError | DBAPIError | psycopg.Error) -> Failure:
-    """What is said of an error of a site."""
+    """What is said of an error that concerns one site."""
     if isinstance(error, SnaptideError):
         away = isinstance(error, SiteUnreachable | UnknownSite)
         return Failure(

@@ -27,9 +27,9 @@ _at = promise.c
 
 
 def keep(connection: Connection, group: str, promised: Promised) -> None:
-    """Keep what a contract promises; what was found of its answers stays.
+    """Keep at the site what a contract promises. Writes `promise`.
 
-    Writes `promise`.
+    What the last look at answers has found stays.
     """
     values: dict[str, object] = asdict(promised)
     if promised.answered_within is None:
@@ -90,8 +90,9 @@ def _look(connection: Connection, row: Row[Any], now: float) -> None:
 def _since(connection: Connection, row: Row[Any], waits: int, now: float) -> float:
     """When a transaction was committed, by its number, in seconds of `even_time`.
 
-    What an earlier look has found stays: notes of positions are kept for a week. It is
-    from before a repair of the site, which forgets them, if it lies ahead.
+    What an earlier look has found for it is used again: notes of positions are kept for
+    a week only. If that lies ahead, it is from before a repair of the site, by which
+    these seconds begin anew.
     """
     known: float | None = row.waits_since
     if row.waits == waits and known is not None and known <= now:

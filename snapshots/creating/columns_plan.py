@@ -108,7 +108,8 @@ def _defined(
 ) -> Definition:
     """What the master makes of the columns that the snapshot is to have.
 
-    Those that a lens of the master makes stay as they are.
+    Those that a lens of the master makes are left out: they are not in its table, and
+    stay as they are.
     """
     made = _made(connection, master, one, wanted)
     try:

@@ -67,7 +67,8 @@ def map_shape(
             )
         shown, away = _sites(master, connection, found)
         old = [_old(one, found, one in sets, shown, away) for one in gone]
-        # Two lenses of one column would stop pushes, and the table may join a group.
+        # Two lenses of one column would stop pushes; and the table may have joined a
+        # group since the first look.
         locks.against_writers(connection, QualifiedName(SCHEMA, "lens"))
         _refuse_group(connection, name)
         _refuse_columns(connection, found, old, sets, shown)

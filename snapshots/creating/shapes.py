@@ -57,7 +57,7 @@ def list_shapes(master: Site, table: str | None = None) -> list[Shape]:
 def _asked(
     connection: Connection, name: QualifiedName
 ) -> tuple[Table, list[tuple[Row[Any, Any, Any], SnapshotShape]], tuple[Lens, ...]]:
-    """A table, its registered snapshots as far as the master knows, and its lenses."""
+    """A table, its registered snapshots as the master knows them, and its lenses."""
     found = registration.of_table(connection, name)
     ids = {one.site_id for one in found}
     parked = {one: error_queue.parked(connection, one, [name]) for one in ids}

@@ -15,8 +15,8 @@ def most_late_first(connection: Connection, due: Sequence[Schedule]) -> list[Sch
     """Order work that is due at the same time, as workers are to begin it.
 
     How late a refresh is, is the age of what its group shows as a share of the time
-    within which its contract has changes visible. Work that no contract hurries keeps
-    its order, behind it.
+    within which its contract has changes visible. Other work comes after it, in the
+    order in which it is given.
 
     Parameters:
         due: as `deferred.schedules.claim` returns it.
@@ -33,7 +33,7 @@ def most_late_first(connection: Connection, due: Sequence[Schedule]) -> list[Sch
 
 
 def _shares(connection: Connection, groups: Sequence[str]) -> dict[str, float]:
-    """By group with a contract, how late it is; the latest if it shows nothing yet."""
+    """By group with a contract, how late it is; infinite if it shows nothing yet."""
     at = refresh_group.c
     age = func.extract("epoch", func.now() - at.refreshed_at)
     within = func.extract("epoch", promise.c.visible_within)

@@ -78,7 +78,7 @@ def with_old(
 def made_for(
     master: Connection, table: Table, known: Mapping[str, int]
 ) -> frozenset[str]:
-    """The columns that lenses make for a site which shows these.
+    """The columns that lenses make for a site that shows some columns.
 
     Parameters:
         table: the master table as it is now.

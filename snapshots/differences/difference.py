@@ -81,7 +81,7 @@ def _in_one_job(pairs: Sequence[Pair]) -> list[pa.Table]:
     return [_compare(pair) for pair in pairs]
 
 
-#: Of all refreshes of this process.
+#: The jobs that all refreshes of this process share.
 _jobs = SharedJobs(_in_one_job)
 
 

@@ -70,7 +70,7 @@ def values(
 
 
 def telling(snapshot: Snapshot, table: Table) -> Mapping[str, tuple[Constants, ...]]:
-    """Columns by which a log can tell a snapshot's rows from others, if it has them.
+    """Columns by which a log that records them can tell a snapshot's rows from others.
 
     Parameters:
         table: the master table.

@@ -1,8 +1,8 @@
 """Lets refreshes that run at the same time share Spark jobs.
 
 A job costs a tenth of a second whatever it does, and several small ones get in each
-other's way. So one runs at a time, and the next compares all that threads have brought
-meanwhile. No thread waits for others to come.
+other's way. So one runs at a time, and the next compares all that threads have asked
+for meanwhile. A thread never waits so that others can join its job.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from snapshots.differences.packed import Pair
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A job takes what waits until it has this many images; so many share it with none.
+#: A job takes waiting requests until it has this many images. A request of so many runs
+#: at once, in a job of its own.
 MOST = 100_000
 
 
 @dataclass(slots=True, eq=False)
-class _Asked:
+class _Request:
     """What one thread wants compared."""
 
     pairs: Sequence[Pair]
@@ -41,10 +42,10 @@ class _Asked:
 class SharedJobs:
     """The jobs of a process that compare few rows, one after the other."""
 
-    #: compares pairs in one job, and returns their differences in order
+    #: compares pairs in one job, and returns their differences in the same order
     compare: Callable[[Sequence[Pair]], list[pa.Table]]
     _running: threading.Lock = field(default_factory=threading.Lock)
-    _waiting: SimpleQueue[_Asked] = field(default_factory=SimpleQueue)
+    _waiting: SimpleQueue[_Request] = field(default_factory=SimpleQueue)
 
     def differences(self, pairs: Sequence[Pair]) -> list[pa.Table]:
         """The difference of each pair.
@@ -52,7 +53,7 @@ class SharedJobs:
         If a job of several threads fails, each compares its own pairs in another one:
         so none gets an error that is not its own.
         """
-        own = _Asked(pairs)
+        own = _Request(pairs)
         if own.rows >= MOST:
             return self.compare(pairs)
         self._waiting.put(own)
@@ -62,6 +63,11 @@ class SharedJobs:
         return self.compare(pairs) if own.found is None else own.found
 
     def _run_next(self) -> None:
+        """Run one job for waiting requests, of which one may be this thread's.
+
+        Its error is raised only if it had one request, and that is this thread's: after
+        one of another thread, which has fewer than `MOST` images, it takes a second.
+        """
         taken = list(self._take())
         try:
             found = iter(self.compare([pair for one in taken for pair in one.pairs]))
@@ -72,8 +78,8 @@ class SharedJobs:
         for one in taken:
             one.found = [next(found) for _ in one.pairs]
 
-    def _take(self) -> Iterator[_Asked]:
-        """What waits, in the order in which it came, as much as one job compares."""
+    def _take(self) -> Iterator[_Request]:
+        """Take the requests for one job, in the order in which they came."""
         rows = 0
         while rows < MOST:
             try:

@@ -247,7 +247,7 @@ def _table(
 def _write(
     connection: Connection, order: _Order, tables: Sequence[ImageTable]
 ) -> list[ImageTable]:
-    """Write the slices of all tables, several at a time, all of the same moment."""
+    """Write the slices of all tables, a few at a time, with rows of one moment."""
     moment = str(connection.scalar(select(func.pg_export_snapshot())))
     wanted = [
         (one, part)
@@ -275,7 +275,8 @@ def _write_slice(
     """Write a slice over a connection of its own.
 
     Parameters:
-        moment: exported by a transaction at the master that stays open meanwhile.
+        moment: a snapshot that a transaction at the master has exported, and that lasts
+            as long as this transaction is open.
     """
     with order.master.session() as connection:
         connection.execution_options(isolation_level="REPEATABLE READ")

@@ -193,8 +193,8 @@ def _question(
     ]
     for _, name in logs:
         xid = log_catalog.rows_of(name).c.xid
-        # The last row is at the end of an index; to look for any, the server may read
-        # all rows from before the position, which are kept for another site.
+        # The last row is found at the end of an index. With EXISTS, the server may read
+        # all rows from before the position, if they are kept for another site.
         purged = select(func.max(xid)).where(xid < func.pg_snapshot_xmin(now))
         kept = purged.scalar_subquery() >= func.pg_snapshot_xmin(old)
         reasons += [position.any_since(xid, old), func.coalesce(kept, sa.false())]

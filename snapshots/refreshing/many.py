@@ -51,7 +51,7 @@ def refresh_many(
     Raises:
         BadOption: there is no such option, or its value is not allowed.
         MissingExtra: `snaptide[spark]` is not installed.
-        KeyboardInterrupt: once the refreshes that had begun have ended.
+        KeyboardInterrupt: after the refreshes that had begun have ended.
     """
     RefreshOptions.of(options)
     extras.require("spark")
@@ -62,7 +62,8 @@ def refresh_many(
 
     with ThreadPoolExecutor(MOST, thread_name_prefix="refresh") as pool:
         try:
-            # Each refresh is below the span that is open here.
+            # In copies of this context, so that the spans of refreshes have the one
+            # that is open here as their parent.
             own = [copy_context() for _ in sites]
             ended = list(pool.map(lambda c, site: c.run(of_site, site), own, sites))
         finally:
@@ -80,7 +81,7 @@ def _refreshed(
     """Refresh the groups of one site, and say what became of each.
 
     Parameters:
-        interrupted: once it is set, no other group begins.
+        interrupted: once it is set, no further group begins.
     """
     try:
         with identity.confirmed(site) as connection:
