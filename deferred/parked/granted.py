@@ -1,8 +1,8 @@
 """Keeping retries of a site's parked transactions to what is granted to it.
 
-The login of a publication writes its entries of the error queue itself, and may put
-there what it likes. A push of such changes would be bound by the master's policies; a
-retry has the rights of an operator.
+The login of a publication writes its entries of the error queue itself, and may write
+there what it likes. A push of such changes would be bound by the master's policies. A
+retry has the rights of an operator, so it checks the same itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from masters.publications.bounds import Bounds
 from sites.transfer.values import from_text
 from sites.writing.staged import Staged, selected
 
-#: Kinds of changes without an old image; those without a new one.
+#: Kinds of changes that have no old image, and of those that have no new one.
 _MAKE, _REMOVE = ("I", "N", "A"), ("D",)
 
 
@@ -29,16 +29,16 @@ _MAKE, _REMOVE = ("I", "N", "A"), ("D",)
 def within(connection: Connection, row: Row[Any], steps: Steps) -> Iterator[None]:
     """Apply a transaction that a login has parked within what is granted to its site.
 
-    Each row has to be one that is granted, before the change and after it, as by a
-    push. What rules, defaults and triggers make of it is looked at afterwards, and
-    rolled back if it is not granted.
+    As in a push, each row has to be one that is granted, before the change and after
+    it. What rules, defaults and triggers make of it is checked afterwards, and rolled
+    back if it is not granted.
 
     Parameters:
         row: the transaction's row of error_transaction.
         steps: its calls, as they are about to be applied.
 
     Raises:
-        RetryFailed.
+        RetryFailed: something of it is not granted to the site now.
     """
     if row.login is None:
         yield
@@ -89,7 +89,7 @@ def readable(row: Row[Any]) -> Iterator[None]:
     """Refuse a transaction that a login has parked in a form that no push gives it.
 
     Raises:
-        RetryFailed.
+        RetryFailed: reading its calls failed. Other transactions keep their error.
     """
     try:
         yield
@@ -101,7 +101,11 @@ def readable(row: Row[Any]) -> Iterator[None]:
 
 
 def _outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[int]]:
-    """The first call about a row that is outside: before, now, or afterwards."""
+    """Select the first call about a row that is not granted.
+
+    Either as the site had it before the change, as it is at the master now, or as the
+    change is to leave it.
+    """
     target, key = staged.table.sql(), staged.identity[0]
     makes, removes = staged.kind(*_MAKE), staged.kind(*_REMOVE)
     outside: list[ColumnElement[bool]] = []
@@ -110,7 +114,7 @@ def _outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[int]]
         now = target.c[column].is_distinct_from(value)
         outside.append(sa.and_(target.c[key].is_not(None), now))
         if column not in staged.columns:
-            # What a new row gets there is known only afterwards.
+            # What a new row gets there is known only afterwards: `_made_outside`.
             outside.append(sa.not_(staged.kind("U", *_REMOVE)))
             continue
         old, new = staged.old(column), staged.new(column)
@@ -126,7 +130,7 @@ def _outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[int]]
 
 
 def _made_outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[int]]:
-    """The first call after which the row with its key is outside."""
+    """Select the first call that has left its row where it is not granted."""
     target = staged.table.sql()
     same = [target.c[name] == staged.new(name) for name in staged.identity]
     outside = [

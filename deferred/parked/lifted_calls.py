@@ -66,7 +66,7 @@ def lift(
 def waiting(connection: Connection, table: Table, one: Lens) -> Mapping[str, int]:
     """How many parked transactions have columns that a lens lifts, by their origin.
 
-    Whatever their sites show by now, they were made for these columns.
+    Their sites may show other columns by now.
     """
     its = error_transaction.c.target_columns[str(table.qualified)]
     wanted = select(error_transaction.c.origin, its).where(

@@ -100,7 +100,7 @@ _NEW = sa.and_(
     error_transaction.c.told_at.is_(None),
 )
 
-#: A master of an earlier revision has these columns, too.
+#: The columns that a report needs, which masters of earlier revisions have, too.
 _SHOWN = [
     error_transaction.c[name]
     for name in (

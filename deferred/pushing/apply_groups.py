@@ -98,7 +98,7 @@ def write_rows(shipment: Shipment) -> None:
     Without rows, each piece would read the whole batch. Commits at the origin.
     """
     if len(shipment.listed.orders) < whole_window.MANY:
-        return  # it has rows
+        return  # a batch of so few has rows
     batch = shipment.batch
     with shipment.origin.begin():
         delivery_rows.write_rows(shipment.origin, batch.destination, batch.number)

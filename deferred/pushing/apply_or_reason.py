@@ -225,7 +225,7 @@ def _failure(connection: Connection, steps: Steps, error: DBAPIError) -> ParkRea
 
 
 def _beyond(steps: Steps, error: DBAPIError) -> str | None:
-    """What row-level security refused, where it is that of a publication."""
+    """What a policy of a publication has refused; None if it was something else."""
     divided = [str(one.table.qualified) for one in steps.changed if one.table.divided]
     if not (divided and sqlstate.of(error) == sqlstate.NO_RIGHT):
         return None

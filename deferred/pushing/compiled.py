@@ -145,8 +145,8 @@ def try_apply_group(
     """
     if any(count.get("X") for count in unit.counts):
         if shipment.lifts:
-            # A lens may refuse a row again for each of its transactions: in halves, the
-            # push tries far fewer pieces.
+            # A lens may refuse a row again for each of its transactions. The group is
+            # divided into halves then: that makes far fewer pieces to try.
             return Refused()
         return Refused(
             transactions=work.invalid(shipment.target, shipment.staged, unit.number)

@@ -251,7 +251,8 @@ def _token(target: Connection, there: Look, run: Run) -> Token:
 _ALSO = (
     notification.UNTOLD,
     position.CURRENT,
-    # Logins of publications push if these are updatable, and read nothing of hooks.
+    # A login of a publication pushes only if its grant is updatable, and reports no
+    # conflicts to hooks.
     func.has_any_column_privilege("snaptide.push_batch", "INSERT").label("may_push"),
     func.has_column_privilege("snaptide.error_transaction", "told_at", "UPDATE").label(
         "may_tell"
