@@ -2,10 +2,10 @@
 
 `pip install snaptide` installs what a site needs to queue and push. The rest comes with
 extras: `snaptide[spark]` for refreshes, `snaptide[embedded]` for servers that Snaptide
-starts itself, `snaptide[web]` for the console and figures, `snaptide[folders]` for
-folders that are watched or served, `snaptide[demo]` for all of them but the last, and
-data. These libraries are large, so a command that does not use them does not wait for
-them either.
+starts itself, `snaptide[web]` for the console and figures, and `snaptide[folders]` for
+folders that are watched or served. `snaptide[demo]` brings the first three, and data.
+These libraries are large, so a command that does not use them does not wait for them
+either.
 """
 
 from __future__ import annotations

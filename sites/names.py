@@ -13,7 +13,7 @@ from sites.errors import BadName
 #: PostgreSQL silently cuts names beyond 63 bytes; three bytes are left for suffixes.
 LIMIT = 60
 
-#: What a site may be called: part of the name of a queue.
+#: The names that a site may have, as a regular expression; queues are named by them.
 SITE = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
 
 

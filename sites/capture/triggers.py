@@ -170,9 +170,10 @@ def attach(
 def keep_to_owner(connection: Connection, table: int, function: str) -> None:
     """Let only the owner of a table make triggers that call a function of ours.
 
-    By default every user may, also on a temporary table of their own, and the function
-    would write there with its owner's rights what they put into that. The owner of the
-    table may attach partitions, which get the triggers then.
+    By default every user may make one, also on a temporary table of their own. The
+    function would then record rows of that table, with the rights of its owner, as
+    changes of this one. The owner of the table has to: partitions that are attached to
+    it get the triggers.
 
     Parameters:
         table: its oid.

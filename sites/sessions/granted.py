@@ -1,4 +1,4 @@
-"""Which site a login at a master was granted to: it speaks for no other one."""
+"""Tells a site that its login at a master was granted to a site of another name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _GRANTED = text("SELECT session_user::text, snaptide.granted_site()")
 def refuse_other_name(master: Connection, site: Identity, name: str) -> None:
     """Refuse a login that was granted to a site of another name.
 
-    The policies of the master show it what is known of that site, which is nothing if
-    there is none: the two would seem not to remember the same.
+    The policies of the master show the login only what is known of the other site. So
+    site and master would seem not to remember each other.
 
     Parameters:
         master: in autocommit, or of this program's revision: an older one may lack the
             function that is asked.
-        site: who connects.
-        name: of the master.
+        site: the site that connects.
+        name: the name of the master.
 
     Raises:
         NotGranted: the login is another site's.
@@ -36,8 +36,8 @@ def refuse_other_name(master: Connection, site: Identity, name: str) -> None:
     if granted not in (None, site.name):
         raise NotGranted(
             f"{login}, as which this site connects to {name}, is the login of site "
-            f"{granted}, but this site is called {site.name}. If {granted} is meant, "
-            f"run at {name}: snaptide revoke {name} PUBLICATION {granted}, then "
+            f"{granted}, but this site is called {site.name}. If both names mean this "
+            f"site, run at {name}: snaptide revoke {name} PUBLICATION {granted}, then "
             f"snaptide grant {name} PUBLICATION {site.name} --login {login}; else have "
             f"the URL of {name} name the login of {site.name}.",
             site=site.name,
