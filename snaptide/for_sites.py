@@ -49,7 +49,7 @@ class ImageStatus:
     tables: tuple[str, ...]
     #: when its last slice was written; None if it is being made, or that was broken off
     made_at: datetime | None
-    #: the next purge after that lets go of it
+    #: the next purge after that forgets it, and keeps no logs for it
     expires_at: datetime
     #: the logs keep what has changed since
     logs_since: datetime | None
@@ -91,7 +91,7 @@ def of_images() -> sa.Select[Any]:
 def publications(
     found: Sequence[Any], granted: Sequence[Any]
 ) -> Iterator[PublicationStatus]:
-    """Publications with their grants, from the rows of the two statements."""
+    """Publications and their grants, from rows of `of_publications`, `of_grants`."""
     for row in found:
         yield PublicationStatus(
             name=row.name,
@@ -111,7 +111,7 @@ def publications(
 
 
 def images(found: Sequence[Any]) -> Iterator[ImageStatus]:
-    """Images, from the rows of the statement."""
+    """Images, from rows of `of_images`."""
     for row in found:
         yield ImageStatus(
             name=row.name,

@@ -101,7 +101,7 @@ class AnswerStatus:
 
     group: str
     master: str
-    #: the promise, in seconds
+    #: within how many seconds an answer is promised
     within: float
     #: kept or late, and since when
     state: str

@@ -69,7 +69,7 @@ def set_contract(
     promised = Promised(visible_within=visible_within, answered_within=answered_within)
     with identity.initialised(site.peer(found.master)) as master:
         made = contract.put(master, who.site_id, site.name, group, keys, terms)
-        # The site commits first: if the master then does not, the site's next refresh
+        # The site commits first: if the master then does not, a refresh of the site
         # corrects what it keeps.
         with identity.initialised(site) as connection:
             answers.keep(connection, group, promised)

@@ -14,7 +14,7 @@ from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences import own_keys
 from snaptide.doctor.finding import Finding, info
 
-#: From so many sites on, what they save is worth what writers pay for it.
+#: From so many sites on, refreshes save more than writers pay for a partition column.
 MANY = 10
 
 #: The revision from which on masters tell their sites from images.
@@ -22,7 +22,7 @@ _SINCE = "0074"
 
 
 def check(home: Connection, site: str, master: str, one: Snapshot) -> Iterator[Finding]:
-    """The finding that a snapshot reads changes of rows that cannot be its own.
+    """Find that refreshes of a snapshot read changes of rows that cannot be its own.
 
     Parameters:
         home: a connection to the master.

@@ -23,7 +23,7 @@ from snaptide.plan.reader import SiteFile
 from snaptide.plan.step import Step, command_line
 from snaptide.plan.wanted import Wanted
 
-#: The login of a site to which rows are granted may not.
+#: Whether our user there may read contracts; the login of a publication may not.
 _MAY_READ = text("SELECT has_table_privilege('snaptide.contract', 'SELECT')")
 
 
@@ -51,7 +51,7 @@ class SetContract(Step):
 class DropContract(Step):
     """End a contract."""
 
-    #: with the group
+    #: the site that has the group
     of: str
     group: str
 

@@ -191,7 +191,7 @@ def _groups(found: Found) -> dict[str, dict[str, str]]:
 def _logs(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:
     """The logs that are not plain ones.
 
-    Which columns the log of a master records, is decided there, for all its sites.
+    Which columns the log of another master records is decided there, for all its sites.
     """
     for home, theirs in tables.items():
         for log in masters.list_snapshot_logs(site.peer(home)):
@@ -203,7 +203,7 @@ def _logs(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:
 
 
 def _may_read(master: Site) -> bool:
-    """Whether our user there is no login of a site, to which only rows are granted."""
+    """Whether our user there may read rules; the login of a publication may not."""
     with master.session() as connection:
         return bool(connection.scalar(_MAY_READ))
 

@@ -75,7 +75,7 @@ def exported(found: Found) -> dict[str, Any]:
         }
         for one in found.publications
     }
-    # Once for all: what is escaped twice means another text.
+    # All of it at once: a text that is escaped twice means another one.
     made: dict[str, Any] = escaped(said)
     return made
 

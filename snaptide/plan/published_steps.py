@@ -15,7 +15,7 @@ from snaptide.plan.step import Step, column_named, command_line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Publish(Step):
-    """Have a publication consist of some tables, rows and columns."""
+    """What creating and altering a publication have in common."""
 
     name: str
     tables: tuple[PublishedTable, ...]
@@ -37,12 +37,12 @@ class _Publish(Step):
 
     @property
     def _before(self) -> bool:
-        """Whether its sites follow DDL unless that is said."""
+        """Whether its sites follow DDL if the command does not say so."""
         return True
 
     @property
     def _given(self) -> tuple[PublishedTable, ...]:
-        """The tables that are to be said."""
+        """The tables that the command names."""
         return self.tables
 
     @property
@@ -87,7 +87,7 @@ class AlterPublication(_Publish):
 
     @property
     def _given(self) -> tuple[PublishedTable, ...]:
-        # Tables that are given again have all sites compare all rows.
+        # Were the same tables named again, the sites would compare all rows.
         same = facts(self.tables) == facts(self.before.tables)
         return () if same else self.tables
 
@@ -189,7 +189,7 @@ class RevokePublication(Step):
 
 
 def facts(tables: tuple[PublishedTable, ...]) -> dict[str, object]:
-    """By table, what two ways to write the same have in common."""
+    """By table, its rows and columns, equal for all ways to write the same."""
     return {
         one.table: (
             template.read(one.where),
