@@ -308,6 +308,7 @@ def _take(connection: Connection, queue: Queue, xids: set[str]) -> int:
 
 def _forget(connection: Connection, name: str, xids: set[str]) -> None:
     """Remove the deliveries of transactions, and those that have no calls left."""
+    # They are in no batch, so all that a window holds have rows.
     row = delivery_row.c
     to = and_(row.destination == name, dependants.among(row.xid, xids))
     connection.execute(sa.delete(delivery_row).where(to))

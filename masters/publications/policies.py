@@ -255,7 +255,8 @@ def _rights(one: Published, *, updatable: bool) -> Iterator[sql.Composable]:
     read = dict.fromkeys(("ctid", *one.columns))
     yield sql.SQL("SELECT ({})").format(comma(identifiers([*read])))
     # A refresh locks the table against DDL, for which PostgreSQL wants a right on the
-    # whole of it. Of those that do not push, no policy lets a login insert any row.
+    # whole of it. DELETE is one. A login that does not push gets INSERT, and no policy
+    # lets it insert a row.
     if updatable:
         columns = comma(identifiers(one.columns))
         yield sql.SQL("INSERT ({0}), UPDATE ({0}), DELETE").format(columns)
