@@ -66,7 +66,7 @@ class Provider(DAVProvider):
             raise DAVError(HTTP_SERVICE_UNAVAILABLE) from None
         except (MovedOn, UniqueViolation):
             raise DAVError(
-                HTTP_CONFLICT, "It was written meanwhile by somebody else."
+                HTTP_CONFLICT, "It was written meanwhile by another program."
             ) from None
         except WithCheckOptionViolation:
             said = "It does not lie in the part of the folder that the site has."
@@ -244,7 +244,9 @@ class _File(_Member, DAVNonCollection):
             said = self.environ.get("CONTENT_LENGTH")
             put = self.environ["REQUEST_METHOD"] == "PUT"
             if put and said and int(said) != upload.size:
-                raise DAVError(HTTP_BAD_REQUEST, "The file has not come whole.")
+                raise DAVError(
+                    HTTP_BAD_REQUEST, "The file has not arrived whole: send it again."
+                )
             if not with_errors:
                 self._write(upload)
 
@@ -274,7 +276,7 @@ class _File(_Member, DAVNonCollection):
         if not dry_run and self._entry is not None:
             seconds = util.parse_time_string(time_stamp)
             if seconds is None:
-                raise DAVError(HTTP_BAD_REQUEST, "This is no time.")
+                raise DAVError(HTTP_BAD_REQUEST, "This is not a time as HTTP has it.")
             self._entry = replace(
                 self._entry, mtime=datetime.fromtimestamp(seconds, UTC)
             )

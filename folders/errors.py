@@ -12,7 +12,8 @@ class UnknownFolder(SnaptideError):
     hint = (
         "snaptide folder list SITE names those that it has. At a master, make one: "
         "snaptide folder create MASTER NAME. A site needs snapshots of both of its "
-        "tables, NAME_entry and NAME_chunk, under these names, with all columns."
+        "tables, NAME_entry and NAME_chunk, under these names, with all columns: "
+        "updatable, and refreshed once, if its files are to be changed."
     )
 
 

@@ -194,8 +194,8 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
             there = reconcile.look_there(target, name, here.identity, also=_ALSO)
         if not there.row.may_push:
             raise NotGranted(
-                f"{name} grants {site.name} nothing that it may change: its grants are "
-                "to read.",
+                f"{name} grants {site.name} nothing that it may change: that takes a "
+                "grant with --updatable.",
                 site=site.name,
             )
         pair = reconcile.confirm(origin, target, here, there)

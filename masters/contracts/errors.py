@@ -27,6 +27,7 @@ class TermsContradict(SnaptideError):
 
     code = "SNP-442"
     hint = (
-        "A site may be away for longer than its changes may be invisible, and a "
-        "release needs a limit at which it happens. Nothing was changed."
+        "A site may be away for longer than its changes may be invisible, a release "
+        "needs a limit at which it happens, and answers are promised to a group that "
+        "has an updatable snapshot. Nothing was changed."
     )

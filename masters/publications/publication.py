@@ -102,7 +102,7 @@ def create_publication(
     """
     wanted = publishable.wanted(tables, where or {}, columns or {})
     if not name.strip():
-        raise CannotPublish("A publication has a name.")
+        raise CannotPublish("The name of the publication is empty: give it one.")
     for attempt in locks.patiently():
         with attempt, identity.confirmed(master) as connection:
             locks.briefly(connection)

@@ -68,11 +68,13 @@ def wanted(
         for other in {names.parse(one) for one in given} - chosen.keys():
             raise CannotPublish(f"{other} is not among the tables.", table=str(other))
     if not chosen:
-        raise CannotPublish("A publication has at least one table.")
+        raise CannotPublish("A publication has at least one table: name it.")
     conditions = {names.parse(one): text for one, text in where.items()}
     some = {names.parse(one): tuple(these) for one, these in columns.items()}
     if (len(conditions), len(some)) != (len(where), len(columns)):
-        raise CannotPublish("A table is named twice, with its schema and without.")
+        raise CannotPublish(
+            "Rows or columns of a table are given twice, with its schema and without."
+        )
     return [
         PublishedTable(table=str(one), where=conditions.get(one), columns=some.get(one))
         for one in sorted(chosen)

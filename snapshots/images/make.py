@@ -170,7 +170,9 @@ def _asked(
     if not wanted:
         raise UnknownTable("Name the tables of the image.")
     if (len(chosen), len(rows)) != (len(columns), len(conditions)):
-        raise UnknownTable("A table is named twice, with its schema and without.")
+        raise UnknownTable(
+            "Rows or columns of a table are given twice, with its schema and without."
+        )
     return [(one, chosen.get(one), rows.get(one)) for one in wanted]
 
 

@@ -131,7 +131,9 @@ def sync(
     """
     if watch:
         if allow_mass_delete:
-            raise BadArgument("--watch goes without --allow-mass-delete.")
+            raise BadArgument(
+                "--allow-mass-delete is for a single sync: leave out --watch."
+            )
         pause = duration("--every", every)
         for report in folders.watch(site, name, directory, every=pause):
             if _did_anything(report):

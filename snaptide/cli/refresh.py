@@ -74,7 +74,10 @@ def refresh(
     """
     if every:
         if what or enqueue:
-            raise BadArgument("--all refreshes all groups, and here: name no group.")
+            raise BadArgument(
+                "--all refreshes all groups, without a worker: leave out the group and "
+                "--enqueue."
+            )
         _refresh_all(program, site, master, options)
         return
     if site is None or what is None or master is not None:
