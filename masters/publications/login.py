@@ -17,7 +17,7 @@ def refuse_unfit(
     What is granted to PUBLIC counts, because the login has it too.
 
     Parameters:
-        updatable: it pushes, for which it needs temporary tables; or it did.
+        updatable: a grant lets it push, for which it needs temporary tables.
 
     Raises:
         LoginUnfit: the login is not there, may do more, or is another site's.

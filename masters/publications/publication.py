@@ -145,8 +145,9 @@ def alter_publication(
         UnknownPublication: the master has none of that name.
         WrongParameters: a condition has a parameter for which a grant has no value, or
             not a fitting one.
-        CannotPublish: also if a site pushes, and a table is not fit for that.
-        BadTemplate, UnknownTable, NoSnapshotLog: as for `create_publication`.
+        CannotPublish: as for `create_publication`; also if a grant is updatable, and
+            changes of a table would reach other rows.
+        BadTemplate, UnknownTable, NoSnapshotLog: as there.
     """
     given = tables or where or columns or ddl is None
     wanted = publishable.wanted(tables, where or {}, columns or {}) if given else []
