@@ -18,7 +18,7 @@ class UnknownFolder(SnaptideError):
 
 
 class NoFolderTable(SnaptideError):
-    """A table has a name that the folder needs, and is not a table of a folder."""
+    """A table has the name of a folder's table, and is not one."""
 
     code = "SNP-601"
     hint = "Choose another name for the folder, or rename the table. It was left alone."

@@ -51,8 +51,8 @@ def grant(
     Raises:
         UnknownPublication: the master has none of that name.
         LoginUnfit: the login may do more than what is granted, or is another site's.
-        CannotPublish: changes of a table would reach other rows, too; or no site can
-            have that name.
+        CannotPublish: no site can have that name; or it is to push, and changes of a
+            table would reach other rows, too.
         WrongParameters: a value is missing, is too many, or does not fit.
     """
     given = dict(parameters or {})

@@ -51,7 +51,7 @@ def refresh_many(
     Raises:
         BadOption: there is no such option, or its value is not allowed.
         MissingExtra: `snaptide[spark]` is not installed.
-        KeyboardInterrupt: after the refreshes that had begun have ended.
+        KeyboardInterrupt: once the refreshes that had begun have ended.
     """
     RefreshOptions.of(options)
     extras.require("spark")

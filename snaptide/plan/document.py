@@ -147,7 +147,7 @@ class PublicationSection(BaseModel):
     model_config = _strict
 
     tables: dict[Name, PublishedSection] = Field(min_length=1)
-    #: Whether the sites to which it is granted follow `snaptide ddl`.
+    #: Whether the sites follow `snaptide ddl`.
     ddl: bool = True
     grants: dict[SiteName, GrantSection] = Field(default_factory=dict)
 
