@@ -72,6 +72,21 @@ _MAY_GET_PARTS = text(
 )
 
 
+#: Partitioned tables with a log whose present owners may not have its function called.
+_OWNERS = text(
+    """
+    SELECT c.oid::regclass::text AS name, pg_get_userbyid(c.relowner) AS owner
+    FROM snaptide.snapshot_log l
+    JOIN pg_namespace n ON n.nspname = l.table_schema
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = l.table_name
+    JOIN pg_proc p ON p.proname = l.log_table
+     AND p.pronamespace = 'snaptide'::regnamespace AND p.pronargs = 0
+    WHERE c.relkind = 'p' AND NOT has_function_privilege(c.relowner, p.oid, 'EXECUTE')
+    ORDER BY 1
+    """
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Recorded:
     """A table whose changes one of our trigger functions records or refuses."""
@@ -113,6 +128,14 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
         yield from _missing(site, recorded)
         yield from _not_always(site, recorded)
     yield from _arming(connection, site)
+    for row in connection.execute(_OWNERS):
+        yield error(
+            site,
+            row.name,
+            f"Its owner is {row.owner} now, who may not call the function of its "
+            "snapshot log: PostgreSQL refuses new partitions.",
+            f"snaptide log repair {site} {row.name}",
+        )
     enabled = {row.tgname: row.enabled for row in connection.execute(_ORDER)}
     for name in _ORDER_TRIGGERS:
         if enabled.get(name) != triggers.ALWAYS:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+import masters
 import snapshots
 from sites import Directory, Site
-from snaptide import migrate
+from snaptide import doctor, migrate
 from snaptide.embedded import PostgresServer
 from tests.fix_sites import log
 from tests.granted import PASSWORD, login
@@ -85,6 +86,30 @@ def test_the_owner_of_a_table_attaches_partitions(
     )
     someone.execute("INSERT INTO public.t VALUES (1), (11)")
     assert run(hq, 'SELECT k1 FROM snaptide."mlog$_t" ORDER BY 1') == [(1,), (11,)]
+
+
+def test_another_owner_attaches_partitions_after_a_repair(
+    sites: Directory, someone: Session
+) -> None:
+    hq, name = sites["hq"], someone.info.user
+    run(hq, "CREATE TABLE public.t (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+    log(hq, "t")
+    run(
+        hq,
+        f"ALTER TABLE public.t OWNER TO {name}",
+        f"GRANT CREATE ON SCHEMA public TO {name}",
+    )
+    create = "CREATE TABLE public.low PARTITION OF public.t FOR VALUES FROM (0) TO (10)"
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="for function"):
+        someone.execute(create)
+    [finding] = [one for one in doctor.examine(hq) if one.subject == "public.t"]
+    assert f"Its owner is {name} now" in finding.what
+    assert finding.todo == "snaptide log repair hq public.t"
+    masters.repair_snapshot_logs(hq, "t")
+    assert [one for one in doctor.examine(hq) if one.subject == "public.t"] == []
+    someone.execute(create)
+    someone.execute("INSERT INTO public.t VALUES (1)")
+    assert run(hq, 'SELECT k1 FROM snaptide."mlog$_t"') == [(1,)]
 
 
 def test_an_upgrade_takes_the_functions_from_everybody(
