@@ -62,6 +62,7 @@ BY_NAME = {
 #: What a command needs besides its required arguments.
 GIVEN = {
     "contract set": ["--may-be-away", "1d"],
+    "publication alter": ["t"],
     "log create": ["t"],
     "snapshot create": ["t", "--master", "hq"],
     "snapshot alter": ["--all-rows"],
