@@ -21,9 +21,6 @@ from sites.transfer import transport
 
 ROUNDS = 3
 
-#: How much larger than the image the text of its rows should be at least.
-SMALLER = 4
-
 _PIECE = 2**20
 
 
@@ -52,7 +49,6 @@ def run(rows: int) -> list[Result]:
             "text of COPY",
             [packed / 2**20],
             [plain / 2**20],
-            bar=1 / SMALLER,
             unit="MiB",
         ),
     ]
