@@ -9,7 +9,7 @@ and values of all forms can be compared.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tests.oracle.histories.ledger import Row
@@ -161,3 +161,9 @@ def _parts(field: str) -> tuple[str, ...]:
     if field in ("pair", "place"):
         return f"{field} left", f"{field} right"
     return (field,)
+
+
+def parts_beside(changed: Iterable[str]) -> set[str]:
+    """All parts of the fields of which some parts are changed."""
+    fields = {field for field in _FORMS if {*changed} & {*_parts(field)}}
+    return {part for field in fields for part in _parts(field)}

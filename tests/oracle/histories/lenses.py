@@ -46,7 +46,6 @@ SHAPES = frozenset(
         "column renamed beside a lens",
         "site follows",
         "snapshot made again",
-        "loaded by a lens",
         "change of old columns",
         "change over two lenses",
         "retried through a lens",
@@ -70,8 +69,6 @@ class LensWorld(World):
         self._without: Step | None = None
         #: has old columns, and DDL has others for it: its operator has to decide
         self._stuck: set[str] = set()
-        #: has columns, and no rows yet
-        self._late = {"lga"} if self.chance.random() < 0.3 else set[str]()
 
     def seen(self, table: str, row: Row) -> Row:
         """A row with what its fields mean, in whatever form."""
@@ -103,8 +100,7 @@ class LensWorld(World):
         for site in SITES:
             self._create(site, "receipt")
             self._create(site, TABLE)
-            if site not in self._late:
-                snapshots.refresh(self.sites[site], "all")
+            snapshots.refresh(self.sites[site], "all")
 
     def _create(self, site: str, table: str) -> None:
         snapshots.create(
@@ -369,7 +365,6 @@ class LensWorld(World):
         self._create(site, TABLE)
         self.users.close()
         self._stuck.discard(site)
-        self._late.discard(site)
         self.refresh(site)
         self._met("snapshot made again")
 
@@ -423,10 +418,6 @@ class LensWorld(World):
             self._stuck.add(site)
         moved = [one.code == TargetColumnsMoved.code for one in report.behind]
         assert self._excused(site) or excuse or all(moved), report.behind
-        if site in self._late and not report.behind:
-            self._late.discard(site)
-            if missing:
-                self._met("loaded by a lens")
         return report
 
     def _meanwhile(self, site: str) -> None:
@@ -447,6 +438,14 @@ class LensWorld(World):
         """A transaction is retried in one of all ways, maybe with others."""
         if what not in ("retry", "mend"):
             super()._decided(what, number, deed, pen)
+            # What is edited starts from the row that it met: it writes its other
+            # columns whole, so that of a field in one column no part stays.
+            deed.edited |= {
+                (place, part)
+                for place, _ in deed.edited
+                if place in deed.effect
+                for part in lens_fields.parts_beside(deed.effect[place].columns)
+            }
             return
         if what == "mend":
             self._mend(number, pen)
