@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from folders.entries import Entry, MovedOn
+from folders.entries import Entry
 from folders.here import InTheWay
 from folders.plan import Plan
 from folders.scan import Found
@@ -61,7 +61,7 @@ class Work:
         for path, one in what.items():
             try:
                 do(self, path, one)
-            except (InTheWay, MovedOn) as error:
+            except InTheWay as error:
                 self.plan.left[path] = str(error)
             except OSError as error:
                 self.plan.left[path] = f"it cannot be written: {error.strerror}"

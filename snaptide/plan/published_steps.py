@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import masters
 from masters import Publication, PublishedTable
@@ -46,13 +47,17 @@ class _Publish(Step):
         return self.tables
 
     @property
-    def _rows(self) -> dict[str, str]:
-        return {one.table: one.where for one in self._given if one.where is not None}
-
-    @property
-    def _columns(self) -> dict[str, tuple[str, ...]]:
+    def _arguments(self) -> dict[str, Any]:
+        """What `masters.create_publication` and `alter_publication` get."""
+        some = self._given
         return {
-            one.table: one.columns for one in self._given if one.columns is not None
+            "name": self.name,
+            "tables": [one.table for one in some],
+            "where": {one.table: one.where for one in some if one.where is not None},
+            "columns": {
+                one.table: one.columns for one in some if one.columns is not None
+            },
+            "ddl": self.ddl,
         }
 
 
@@ -65,14 +70,7 @@ class CreatePublication(_Publish):
         return self._words("create")
 
     def run(self, directory: Directory) -> None:
-        masters.create_publication(
-            directory[self.site],
-            self.name,
-            [one.table for one in self._given],
-            where=self._rows,
-            columns=self._columns,
-            ddl=self.ddl,
-        )
+        masters.create_publication(directory[self.site], **self._arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +112,7 @@ class AlterPublication(_Publish):
         )
 
     def run(self, directory: Directory) -> None:
-        masters.alter_publication(
-            directory[self.site],
-            self.name,
-            [one.table for one in self._given],
-            where=self._rows,
-            columns=self._columns,
-            ddl=self.ddl,
-        )
+        masters.alter_publication(directory[self.site], **self._arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
