@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import text
-
 import masters
 import snapshots
 from masters import Contract, OnBreach, UnknownContract
@@ -18,13 +16,10 @@ from sites import Directory, Site
 from snaptide import limits
 from snaptide.plan.checks import terms_of
 from snaptide.plan.document import ContractSection
-from snaptide.plan.found import Found
+from snaptide.plan.found import Found, may_read
 from snaptide.plan.reader import SiteFile
 from snaptide.plan.step import Step, command_line
 from snaptide.plan.wanted import Wanted
-
-#: Whether our user there may read contracts; the login of a publication may not.
-_MAY_READ = text("SELECT has_table_privilege('snaptide.contract', 'SELECT')")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +87,9 @@ def kept_for(site: Site, found: Found) -> dict[tuple[str, str], Contract]:
     made = {}
     for home in sorted({one.master for one in found.groups.values()}):
         master = site.peer(home)
-        with master.session() as connection:
-            may_read = connection.scalar(_MAY_READ)
-        for one in masters.list_contracts(master) if may_read else ():
+        if not may_read(master, "snaptide.contract"):
+            continue
+        for one in masters.list_contracts(master):
             if one.site == site.name:
                 made[home, one.group] = one
     return made

@@ -24,7 +24,7 @@ from snapshots.definitions.snapshot import Snapshot
 from snaptide import limits
 from snaptide.plan import contracts, published
 from snaptide.plan.errors import NoSuchParameter
-from snaptide.plan.found import Found, found_at
+from snaptide.plan.found import Found, found_at, may_read
 from snaptide.plan.parameters import escaped
 from snaptide.plan.phrased import Values, compared, phrased, templated
 
@@ -47,8 +47,6 @@ FROM (
       AND a.privilege_type NOT IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
 ) unsaid ORDER BY 1
 """)
-
-_MAY_READ = text("SELECT has_table_privilege('snaptide.resolution_rule', 'SELECT')")
 
 _SAID = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
@@ -85,7 +83,11 @@ def export(site: Site, parameters: Iterable[str] = ()) -> Exported:
         notes = [*_unsaid(connection, kept)]
     found = found_at(site)
     tables = _tables(site, found, kept)
-    ruled = {home: some for home, some in tables.items() if _may_read(site.peer(home))}
+    ruled = {
+        home: some
+        for home, some in tables.items()
+        if may_read(site.peer(home), "snaptide.resolution_rule")
+    }
     notes += [
         f"the rules and contracts at {home}, which its user there may not read"
         for home in tables.keys() - ruled.keys()
@@ -200,12 +202,6 @@ def _logs(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:
                 said["partition_columns"] = escaped([*log.partition_columns])
             if said and log.table in theirs:
                 yield home, log.table, said
-
-
-def _may_read(master: Site) -> bool:
-    """Whether our user there may read rules; the login of a publication may not."""
-    with master.session() as connection:
-        return bool(connection.scalar(_MAY_READ))
 
 
 def _rules(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:

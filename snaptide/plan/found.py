@@ -130,6 +130,16 @@ def revision_of(site: Site) -> str | None:
     return revision
 
 
+def may_read(master: Site, table: str) -> bool:
+    """Whether our user may read a table of ours at a master.
+
+    The login of a publication may not read contracts and rules.
+    """
+    with master.session() as connection:
+        may = sa.func.has_table_privilege(table, "SELECT")
+        return bool(connection.scalar(select(may)))
+
+
 def _due(connection: Connection) -> set[QualifiedName]:
     """The snapshots whose next refresh compares all rows, since nothing is known."""
     at = catalog.snapshot.c
