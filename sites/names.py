@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from psycopg import sql
 
-from sites.errors import BadName
+from sites.errors import BadName, SnaptideError
+
+_Given = TypeVar("_Given")
 
 #: PostgreSQL silently cuts names beyond 63 bytes; three bytes are left for suffixes.
 LIMIT = 60
@@ -46,6 +49,32 @@ def parse(text: str, default_schema: str = "public") -> QualifiedName:
         if len(parts) == 2
         else QualifiedName(default_schema, parts[0])
     )
+
+
+def by_table(
+    given: Mapping[str, _Given],
+    tables: Collection[QualifiedName],
+    refuse: Callable[..., SnaptideError],
+) -> dict[QualifiedName, _Given]:
+    """Read what a user gives for some of the tables that were named before.
+
+    Parameters:
+        refuse: makes an error of what is wrong, and of the `table`.
+
+    Raises:
+        BadName: one is not a table name.
+        SnaptideError: the error of `refuse`: something is given for another table, or
+            twice for one.
+    """
+    found = {parse(name): value for name, value in given.items()}
+    for other in found:
+        if other not in tables:
+            raise refuse(f"{other} is not among the tables.", table=str(other))
+    if len(found) != len(given):
+        raise refuse(
+            "Rows or columns of a table are given twice, with its schema and without."
+        )
+    return found
 
 
 def derived(prefix: str, table: QualifiedName) -> str:

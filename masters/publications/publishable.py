@@ -63,20 +63,17 @@ def wanted(
         CannotPublish: there is none, or rows or columns are of another table, or given
             twice.
     """
-    chosen = {names.parse(one): one for one in tables}
-    for given in (where, columns):
-        for other in {names.parse(one) for one in given} - chosen.keys():
-            raise CannotPublish(f"{other} is not among the tables.", table=str(other))
+    chosen = {names.parse(one) for one in tables}
+    conditions = names.by_table(where, chosen, CannotPublish)
+    some = names.by_table(columns, chosen, CannotPublish)
     if not chosen:
         raise CannotPublish("A publication has at least one table: name it.")
-    conditions = {names.parse(one): text for one, text in where.items()}
-    some = {names.parse(one): tuple(these) for one, these in columns.items()}
-    if (len(conditions), len(some)) != (len(where), len(columns)):
-        raise CannotPublish(
-            "Rows or columns of a table are given twice, with its schema and without."
-        )
     return [
-        PublishedTable(table=str(one), where=conditions.get(one), columns=some.get(one))
+        PublishedTable(
+            table=str(one),
+            where=conditions.get(one),
+            columns=tuple(some[one]) if one in some else None,
+        )
         for one in sorted(chosen)
     ]
 

@@ -162,17 +162,10 @@ def _asked(
         UnknownTable: these are asked for of another table, or there is none.
     """
     wanted = [*dict.fromkeys(map(names.parse, tables))]
-    chosen = {names.parse(name): some for name, some in columns.items()}
-    rows = {names.parse(name): text for name, text in conditions.items()}
-    for other in [*chosen, *rows]:
-        if other not in wanted:
-            raise UnknownTable(f"{other} is not among the tables of the image.")
+    chosen = names.by_table(columns, wanted, UnknownTable)
+    rows = names.by_table(conditions, wanted, UnknownTable)
     if not wanted:
         raise UnknownTable("Name the tables of the image.")
-    if (len(chosen), len(rows)) != (len(columns), len(conditions)):
-        raise UnknownTable(
-            "Rows or columns of a table are given twice, with its schema and without."
-        )
     return [(one, chosen.get(one), rows.get(one)) for one in wanted]
 
 
