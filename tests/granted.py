@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -14,6 +15,8 @@ from sites import Directory, Site
 from snaptide.embedded import PostgresServer
 from tests.fix_secrets import watched
 from tests.linked_table import run
+
+Session = psycopg.Connection[tuple[object, ...]]
 
 PASSWORD = "only-for-granted-sites"
 
@@ -60,3 +63,51 @@ def as_login(sites: Directory, name: str) -> Directory:
     """The sites, where the master is reached as this login."""
     url = sites["hq"].url.set(username=name, password=PASSWORD)
     return Directory({"hq": url, "jfk": sites["jfk"].url})
+
+
+def execute(session: Session, statements: str, other: str = "") -> list[Any]:
+    """Run statements of a login, divided by a semicolon and a space.
+
+    Parameters:
+        other: what they get for {other}, the login of another site.
+
+    Returns:
+        The rows of the last one.
+    """
+    found: list[Any] = []
+    before = "; "
+    for statement in _divided(statements.format(other=other), before):
+        cursor = session.execute(statement.encode())
+        found = cursor.fetchall() if cursor.description else []
+    return found
+
+
+def _divided(statements: str, by: str) -> list[str]:
+    """Statements, of which the first may be that of a function with some of its own."""
+    if "$$" not in statements:
+        return statements.split(by)
+    head, body, tail = statements.split("$$")
+    first, *others = tail.split(by)
+    return [f"{head}$${body}$${first}", *(one for one in others if one)]
+
+
+def not_refused(
+    session: Session, attempts: Mapping[str, str], refusals: Sequence[str], other: str
+) -> list[str]:
+    """Try what is to be refused; return what is not, or for another reason.
+
+    Parameters:
+        attempts: by what they are, statements for `execute`.
+        refusals: the states of SQL that refuse.
+    """
+    done = []
+    for what, statements in attempts.items():
+        try:
+            execute(session, statements, other)
+        except psycopg.Error as error:
+            if error.sqlstate not in refusals:
+                done.append(f"{what}: {error}")
+        else:
+            done.append(what)
+        session.rollback()
+    return done

@@ -14,10 +14,8 @@ from sites import Directory, Site
 from sites.tables import locks
 from snaptide.embedded import PostgresServer
 from tests.fix_worlds import prepared_once
-from tests.granted import PASSWORD, login, stores
+from tests.granted import PASSWORD, Session, execute, login, not_refused, stores
 from tests.linked_table import run
-
-Session = psycopg.Connection[tuple[object, ...]]
 
 #: Statements that are to read no row, column or key of another's, nor write any. Of the
 #: table sale, store 3 has the rows with even ids; {other} is the login of store 4.
@@ -226,47 +224,29 @@ def _url(hq: Site, name: str) -> str:
     return url.render_as_string(hide_password=False)
 
 
-def _run(session: Session, statements: str, other: str) -> list[tuple[object, ...]]:
-    found: list[tuple[object, ...]] = []
-    for statement in statements.format(other=other).split("; "):
-        cursor = session.execute(statement.encode())
-        found = cursor.fetchall() if cursor.description else []
-    return found
-
-
 def test_a_hostile_site_gets_and_changes_nothing(
     sales: Directory, hostile: tuple[Session, str]
 ) -> None:
     session, other = hostile
     hq = sales["hq"]
     before = _all(hq)
-    done = []
-    for what, statements in REFUSED.items():
-        try:
-            _run(session, statements, other)
-        except psycopg.Error as error:
-            session.rollback()
-            if error.sqlstate not in _RIGHTS:
-                done.append(f"{what}: {error}")
-            continue
-        session.rollback()
-        done.append(what)
+    done = not_refused(session, REFUSED, _RIGHTS, other)
     for what, statements in EMPTY.items():
         try:
-            if _run(session, statements, other):
+            if execute(session, statements, other):
                 done.append(what)
         except psycopg.Error as error:
             done.append(f"{what}: {error}")
         session.rollback()
     assert done == [], "\n".join(done)
-    assert _run(session, "SELECT id FROM public.sale ORDER BY 1", other) == [
+    assert execute(session, "SELECT id FROM public.sale ORDER BY 1", other) == [
         (2,),
         (4,),
         (6,),
         (8,),
         (10,),
     ]
-    assert _run(session, 'SELECT k1 FROM snaptide."mlog$_sale"', other) == [(2,)]
+    assert execute(session, 'SELECT k1 FROM snaptide."mlog$_sale"', other) == [(2,)]
     session.rollback()
     assert _all(hq) == before
 
@@ -279,7 +259,7 @@ def test_a_login_that_does_not_inherit_is_bound_too(
         run(hq, f"ALTER ROLE {name} NOINHERIT")
         masters.grant(hq, "sales", "jfk", login=name, parameters={"store": "3"})
         with psycopg.connect(_url(hq, name)) as session:
-            assert _run(session, "SELECT count(*) FROM public.sale", "") == [(5,)]
+            assert execute(session, "SELECT count(*) FROM public.sale", "") == [(5,)]
 
 
 def test_a_login_cannot_keep_its_rights_by_locks(
@@ -290,12 +270,12 @@ def test_a_login_cannot_keep_its_rights_by_locks(
     session, other = hostile
     hq = sales["hq"]
     ours = "snaptide.registered_snapshot"
-    _run(session, f"LOCK TABLE {ours} IN ACCESS EXCLUSIVE MODE", other)
+    execute(session, f"LOCK TABLE {ours} IN ACCESS EXCLUSIVE MODE", other)
     monkeypatch.setattr(locks, "ATTEMPTS", 1)
     with pytest.raises(psycopg.errors.LockNotAvailable):
         masters.revoke(hq, "sales", "jfk")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        _run(session, "SELECT id FROM public.sale", other)
+        execute(session, "SELECT id FROM public.sale", other)
     [left] = masters.show_publication(hq, "sales").grants
     assert left.site == "lga"
 
@@ -316,7 +296,7 @@ def test_no_snapshot_is_registered_while_other_values_are_granted(
             " VALUES (gen_random_uuid(), 'sale', 'jfk', 'public', 'sale', false)"
         )
         with pytest.raises(psycopg.errors.LockNotAvailable) as refused:
-            _run(session, statements, other)
+            execute(session, statements, other)
         tried.append(refused)
 
     monkeypatch.setattr(publication, "let_read", and_try)
@@ -335,7 +315,7 @@ def test_policies_leave_indexes_of_use(
         "SELECT id FROM public.sale": "store_id",
         'SELECT k1 FROM snaptide."mlog$_sale"': "p$store_id",
     }.items():
-        plan = _run(session, f"SET enable_seqscan = off; EXPLAIN {asked}", other)
+        plan = execute(session, f"SET enable_seqscan = off; EXPLAIN {asked}", other)
         found = [str(line) for [line] in plan if "Index Cond" in str(line)]
         assert found, plan
         assert column in found[0]

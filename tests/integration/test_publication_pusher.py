@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import psycopg
 import pytest
@@ -13,10 +12,8 @@ import masters
 from sites import Directory, Site
 from snaptide.embedded import PostgresServer
 from tests.fix_worlds import prepared_once
-from tests.granted import PASSWORD, login, stores
+from tests.granted import PASSWORD, Session, execute, login, not_refused, stores
 from tests.linked_table import run
-
-Session = psycopg.Connection[tuple[object, ...]]
 
 #: The ids of the sites: that of store 3, that of another, and one that is nobody's.
 MINE = "00000000-0000-0000-0000-000000000003"
@@ -288,44 +285,16 @@ def hostile(sales: Directory, server: PostgresServer) -> Iterator[tuple[Session,
             yield session, other
 
 
-def _run(session: Session, statements: str, other: str = "") -> list[Any]:
-    found: list[Any] = []
-    before = "; "
-    for statement in _divided(statements.format(other=other), before):
-        cursor = session.execute(statement.encode())
-        found = cursor.fetchall() if cursor.description else []
-    return found
-
-
-def _divided(statements: str, by: str) -> list[str]:
-    """Statements, of which the first may be that of a function with some of its own."""
-    if "$$" not in statements:
-        return statements.split(by)
-    head, body, tail = statements.split("$$")
-    first, *others = tail.split(by)
-    return [f"{head}$${body}$${first}", *(one for one in others if one)]
-
-
 def test_a_hostile_site_changes_nothing_beyond_its_grant(
     sales: Directory, hostile: tuple[Session, str]
 ) -> None:
     session, other = hostile
     hq = sales["hq"]
     before = _all(hq)
-    done = []
-    for what, statements in REFUSED.items():
-        try:
-            _run(session, statements, other)
-        except psycopg.Error as error:
-            session.rollback()
-            if error.sqlstate not in _RIGHTS:
-                done.append(f"{what}: {error}")
-            continue
-        session.rollback()
-        done.append(what)
+    done = not_refused(session, REFUSED, _RIGHTS, other)
     for what, statements in EMPTY.items():
         try:
-            if _run(session, statements, other):
+            if execute(session, statements, other):
                 done.append(what)
             session.commit()
         except psycopg.Error as error:
@@ -339,7 +308,7 @@ def test_types_of_parked_columns_may_be_gone(hostile: tuple[Session, str]) -> No
     """Those of a column that the master has dropped often are."""
     session, _ = hostile
     for type_ in ("integer", "character varying(8)[]", 'public."Mood"', "old.mood[]"):
-        _run(session, _typed(type_))
+        execute(session, _typed(type_))
         session.rollback()
 
 
