@@ -1,6 +1,7 @@
 """Plays histories until so many are done; stopped at any time, it goes on there.
 
-What it prints of a violation, given as `--only`, plays that history again.
+What it prints of a violation, given as `--only`, plays that history again. The story of
+its world is beside the state: what depends on time may not come again.
 """
 
 from __future__ import annotations

@@ -49,7 +49,10 @@ class State:
         return self._sum("counts")
 
     def add(self, played: Played) -> None:
-        """Note a world."""
+        """Note a world, and write its story beside, if something was not told in it."""
+        if played.violations:
+            beside = f"{self._path.stem}-{played.number}.story"
+            self._path.with_name(beside).write_text(f"{played.story}\n")
         line = {
             "number": played.number,
             "kind": played.kind,
