@@ -145,6 +145,9 @@ site_ddl = Table(
     Column("columns", ARRAY(SmallInteger), nullable=False),
     # Those of them that it added: a snapshot that lacks others lacks them on purpose.
     Column("added", ARRAY(SmallInteger), nullable=False),
+    # Those of them that it dropped; NULL in an entry from before revision 0084. Others
+    # that are gone were dropped by DDL that sites do not follow.
+    Column("dropped", ARRAY(SmallInteger)),
     Column("statements", Text, nullable=False),
     Column("made_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
     # Logins of sites do not see it: the publication of the table has no DDL.

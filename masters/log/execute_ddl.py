@@ -147,8 +147,8 @@ def following(
         if changed:
             table = describe(connection, name)
             _refuse_others(connection, table, then, now, changed)
-            new = changed - then.keys()
-            site_ddl.note(connection, id_, table, changed, new, statements)
+            new, gone = changed - then.keys(), changed - now.keys()
+            site_ddl.note(connection, id_, table, changed, new, gone, statements)
             altered.append(name)
 
 

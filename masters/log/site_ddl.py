@@ -2,7 +2,9 @@
 
 An entry has the numbers of the columns that the DDL added, renamed, dropped or widened.
 A site that has not followed it yet makes its own columns what the master's are by then,
-so entries need no order, and one that was missed is made up for by the next.
+so entries need no order, and one that was missed is made up for by the next. Only what
+an entry itself dropped goes at a site, too: of a column that other DDL drops, the site
+may have to hold what a lens makes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Text, func, select
-from sqlalchemy.dialects.postgresql import OID, REGCLASS, insert
+from sqlalchemy.dialects.postgresql import JSONB, OID, REGCLASS, insert
 
 from masters.catalog import (
     publication,
@@ -42,6 +44,8 @@ class SiteDdl:
     columns: frozenset[int]
     #: those of them that it added
     added: frozenset[int]
+    #: those that it dropped; of an older master, all that may have been
+    dropped: frozenset[int]
 
 
 #: DDL that is not to be told again: the id of an entry, and its table.
@@ -54,6 +58,7 @@ def note(
     table: Table,
     columns: Collection[int],
     added: Collection[int],
+    dropped: Collection[int],
     statements: str,
 ) -> None:
     """Have the sites of a table follow DDL. Writes `site_ddl`.
@@ -64,6 +69,7 @@ def note(
     Parameters:
         columns: the numbers of those that it added, renamed, dropped or widened.
         added: those that it added.
+        dropped: those that it dropped.
     """
     follow = (
         select(publication.c.ddl)
@@ -80,6 +86,7 @@ def note(
             table_oid=table.oid,
             columns=sorted(columns),
             added=sorted(added),
+            dropped=sorted(dropped),
             statements=statements,
         )
     )
@@ -143,6 +150,9 @@ def of(found: Sequence[Mapping[str, Any]] | None) -> tuple[SiteDdl, ...]:
             table=QualifiedName(row["table_schema"], row["table_name"]),
             columns=frozenset(row["columns"]),
             added=frozenset(row["added"]),
+            dropped=frozenset(
+                row["columns"] if row["dropped"] is None else row["dropped"]
+            ),
         )
         for row in found or ()
     )
@@ -170,8 +180,12 @@ _DONE = (
     .render_derived(name="done", with_types=True)
 )
 
+# A master of before revision 0084 does not have the column `dropped`.
+_DROPPED = func.to_jsonb(site_ddl.table_valued(), type_=JSONB)["dropped"].label(
+    "dropped"
+)
 _OF_SITE = select(
-    _at.id, _at.table_schema, _at.table_name, _at.columns, _at.added
+    _at.id, _at.table_schema, _at.table_name, _at.columns, _at.added, _DROPPED
 ).where(
     ~sa.exists().where(
         _DONE.c.id == _at.id,

@@ -187,19 +187,21 @@ def _todo(
 
     A column that was dropped and added again with its name is the same to the site: the
     refresh compares its values. One that the snapshot lacks on purpose does not come
-    because it was renamed.
+    because it was renamed. One that is gone by DDL that sites do not follow stays: a
+    lens may make it, or the refresh says that it is gone.
 
     Parameters:
         table: the master table.
     """
     changed = frozenset[int]().union(*(entry.columns for entry in entries))
     new = frozenset[int]().union(*(entry.added for entry in entries))
+    gone = frozenset[int]().union(*(entry.dropped for entry in entries))
     before = _numbers(connection, one, table)
     there = {column.number: column.name for column in table.columns}
     mine = {name: n for name, n in before.items() if n in changed}
     renamed = {name: there[n] for name, n in mine.items() if there.get(n, name) != name}
     again = {name for n, name in there.items() if n not in before.values()}
-    dropped = [n for n in mine if mine[n] not in there and n not in again]
+    dropped = [n for n in mine if mine[n] in gone - there.keys() and n not in again]
     kept = {*before} - {*renamed, *dropped}
     add = [there[n] for n in sorted(new & there.keys()) if there[n] in again - kept]
     return _ToDo(

@@ -15,6 +15,7 @@ from sites import Directory, Site
 from sites.names import QualifiedName
 from sites.sessions import revisions
 from snapshots.definitions.errors import ColumnsRefused
+from snapshots.errors import ColumnGone
 from snaptide import migrate
 from tests import airport
 from tests.airport import ORDERS, SWAP
@@ -347,6 +348,40 @@ def test_a_snapshot_that_cannot_follow_stays_behind(hq: Site, jfk: Site) -> None
     assert snapshots.refresh(jfk, "airport").behind == ()
     settle(jfk)
     assert_equal_to_master(jfk)
+
+
+def test_a_column_that_was_renamed_for_sites_and_then_dropped_for_a_lens(
+    hq: Site, jfk: Site
+) -> None:
+    """Sites follow what is for them, and a lens makes what the owner dropped later."""
+    run(jfk, "UPDATE public.orders SET first = 'mine' WHERE id = 1")
+    masters.execute_ddl(hq, "ALTER TABLE orders RENAME first TO given")
+    run(
+        hq,
+        "ALTER TABLE orders ADD named text",
+        "UPDATE orders SET named = upper(given)",
+        "ALTER TABLE orders DROP given",
+    )
+    with pytest.raises(ColumnGone, match="no longer has the column first"):
+        snapshots.refresh(jfk, "airport")
+    assert columns(jfk) == columns(jfk, "seen") == "id,airport,first,last,qty"
+    snapshots.map_shape(
+        hq,
+        "orders",
+        gone=["first"],
+        sets={"named": "upper(first)"},
+        backs={"first": "lower(named)"},
+    )
+    assert [one.applied for one in deferred.retry_errors(hq)] == [True]
+    settle(jfk)
+    assert run(hq, "SELECT named FROM public.orders WHERE id = 1") == [("MINE",)]
+    [(here,)] = run(jfk, "SELECT string_agg(first, ' ' ORDER BY id) FROM orders")
+    [(there,)] = run(
+        hq,
+        "SELECT string_agg(lower(named), ' ' ORDER BY id) FROM orders"
+        " WHERE airport = 'JFK'",
+    )
+    assert here == there
 
 
 @pytest.mark.parametrize(
