@@ -42,9 +42,14 @@ SELECT a.attname AS name,
                     AND (f.amproclefttype, f.amprocrighttype) = (h.opcintype, h.opcintype)
                WHERE h.opcintype = b.oid AND h.opcdefault AND h.opcmethod = 405) AS hashable,
        a.attname = ANY (ARRAY(
-           SELECT p.attname FROM pg_constraint f CROSS JOIN unnest(f.confkey) k(attnum)
+           -- Foreign keys to a table are known by their triggers, which an index finds.
+           SELECT p.attname FROM pg_trigger g
+           JOIN pg_constraint f ON (f.oid, f.confrelid) = (g.tgconstraint, g.tgrelid)
+           CROSS JOIN unnest(f.confkey) k(attnum)
            JOIN pg_attribute p ON (p.attrelid, p.attnum) = (f.confrelid, k.attnum)
-           WHERE described.oid IN (f.confrelid, pg_partition_root(f.confrelid))
+           WHERE g.tgrelid = ANY (CASE described.relkind
+                     WHEN 'p' THEN ARRAY(SELECT relid FROM pg_partition_tree(described.oid))
+                     ELSE ARRAY[described.oid::regclass] END)
              AND f.contype = 'f' AND f.confupdtype IN ('c', 'n', 'd'))) AS followed
 FROM pg_attribute a
 JOIN pg_type ty ON ty.oid = a.atttypid

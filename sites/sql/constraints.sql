@@ -11,7 +11,8 @@ SELECT ic.relname AS name,
              WHERE k.n <= i.indnkeyatts ORDER BY k.n) AS columns
 FROM pg_index i
 JOIN pg_class ic ON ic.oid = i.indexrelid
-LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.contype IN ('p', 'u')
+LEFT JOIN pg_constraint c ON c.conrelid = i.indrelid -- found by an index, as are few
+     AND c.conindid = i.indexrelid AND c.contype IN ('p', 'u')
 WHERE i.indrelid = described.oid
   AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
 ORDER BY i.indisprimary DESC, ic.relname

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import text
 
 from sites import QualifiedName, Site
 from sites.tables import known
 from sites.tables.table import describe, find_table
+from snaptide.embedded import PostgresServer
+from tests import plans
 from tests.linked_table import run
 
 BAGS = QualifiedName("public", "bags")
@@ -64,3 +67,48 @@ def test_only_so_many_are_kept(bags: Site, monkeypatch: pytest.MonkeyPatch) -> N
         describe(session, QualifiedName("public", "places"))
         assert len(known.tables(session)) == 0
         assert describe(session, BAGS).names == ("id", "kg")
+
+
+@pytest.mark.parametrize(
+    ("refers_to", "described", "followed"),
+    [
+        ("bags (id) ON UPDATE CASCADE", "bags", True),
+        ("bags (id) ON DELETE CASCADE", "bags", False),
+        ("weights (kg) ON UPDATE SET NULL", "weights", True),
+        ("weights (kg) ON UPDATE SET NULL", "light", True),
+        ("light (kg) ON UPDATE CASCADE", "weights", True),
+        ("light (kg) ON UPDATE CASCADE", "heavy", False),
+    ],
+)
+def test_foreign_keys_that_follow_a_column(
+    bags: Site, refers_to: str, described: str, followed: bool
+) -> None:
+    """Also those to a partitioned table of which it is a part, or to a part of it."""
+    run(
+        bags,
+        "CREATE TABLE weights (kg int PRIMARY KEY) PARTITION BY RANGE (kg)",
+        "CREATE TABLE light PARTITION OF weights FOR VALUES FROM (0) TO (20)",
+        "CREATE TABLE heavy PARTITION OF weights FOR VALUES FROM (20) TO (90)",
+        f"CREATE TABLE labels (of int REFERENCES {refers_to})",
+    )
+    with bags.session() as session:
+        first = describe(session, QualifiedName("public", described)).columns[0]
+    assert first.followed is followed
+
+
+def test_constraints_of_a_table_are_found_among_many(
+    bags: Site, server: PostgresServer
+) -> None:
+    """A database with many tables describes one of them as quickly."""
+    checks = ", ".join(f"ADD CHECK (n > {number})" for number in range(3_000))
+    run(
+        bags,
+        "CREATE TABLE many (n int)",
+        f"ALTER TABLE many {checks}",
+        "ANALYZE pg_constraint",
+    )
+    with plans.logged(server.log, {"hq": bags}) as read, bags.session() as session:
+        describe(session, BAGS)
+        session.rollback()
+        constraints = session.scalar(text("SELECT 'pg_constraint'::regclass::oid::int"))
+    assert constraints not in read.scanned()
