@@ -28,6 +28,7 @@ from deferred.queues.queue import (
     delivered_before,
     is_delivered,
     list_queues,
+    not_delivered_before,
     undelivered_calls,
 )
 from deferred.queues.refresh_coverage import beyond, waiting_since_before
@@ -250,15 +251,10 @@ def _delivered_before(queue: Queue, age: timedelta) -> sa.ColumnElement[bool]:
 def _purge_transactions(connection: Connection, retention: timedelta) -> int:
     """Delete transactions that have no calls left in any queue."""
     left = sa.union_all(*call_numbers(connection)).subquery()
+    mine = deferred_transaction.c.xid
     # A transaction without a delivery is in no window: its queue was dropped.
-    needed = sa.exists().where(
-        delivery.c.xid == deferred_transaction.c.xid,
-        not_(delivered_before(retention)),
-    )
-    done = and_(
-        not_(needed),
-        deferred_transaction.c.xid.not_in(select(left.c.xid)),
-    )
+    needed = not_delivered_before(retention).where(delivery.c.xid == mine)
+    done = and_(not_(needed.exists()), mine.not_in(select(left.c.xid)))
     gone = connection.execute(sa.delete(deferred_transaction).where(done)).rowcount
     if gone:
         connection.execute(

@@ -315,9 +315,19 @@ def is_delivered(of: sa.FromClause = delivery) -> ColumnElement[bool]:
 
 def delivered_before(age: timedelta) -> ColumnElement[bool]:
     """Whether that is so, and the last answer to its batch is older than an age."""
-    cutoff = func.clock_timestamp() - cast(age, sa.Interval)
-    old = _answered().where(batch.c.answered_at < cutoff)
+    old = _answered().where(_answered_before(age))
     return old.correlate_except(batch).exists()
+
+
+def not_delivered_before(age: timedelta) -> sa.Select[tuple[Any]]:
+    """Select the transactions with a delivery for which that is not so.
+
+    The outer join is made once for all of them. With `delivered_before`, PostgreSQL
+    would look for each transaction in every batch without rows.
+    """
+    answered = and_(_is_answered(delivery), _answered_before(age))
+    joined = delivery.outerjoin(batch, answered)
+    return select(delivery.c.xid).select_from(joined).where(batch.c.number.is_(None))
 
 
 def delivered_at() -> ColumnElement[datetime | None]:
@@ -328,9 +338,19 @@ def delivered_at() -> ColumnElement[datetime | None]:
 
 def _answered(of: sa.FromClause = delivery) -> sa.Select[tuple[int]]:
     """The batch of a delivery, if it was answered up to there."""
+    return select(batch.c.number).where(_is_answered(of))
+
+
+def _is_answered(of: sa.FromClause) -> ColumnElement[bool]:
+    """The condition that joins a delivery with its batch, if it was answered."""
     its = batch.c
-    return select(its.number).where(
+    return and_(
         its.destination == of.c.destination,
         its.number == of.c.batch,
         its.answered >= of.c.order_no,
     )
+
+
+def _answered_before(age: timedelta) -> ColumnElement[bool]:
+    cutoff = func.clock_timestamp() - cast(age, sa.Interval)
+    return batch.c.answered_at < cutoff

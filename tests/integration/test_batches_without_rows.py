@@ -7,7 +7,8 @@ import sqlalchemy as sa
 
 import deferred
 from deferred.batches import cut, whole_window
-from deferred.queues import delivery_rows
+from deferred.catalog import deferred_transaction, delivery
+from deferred.queues import delivery_rows, queue
 from sites import Directory, Site
 from snaptide import migrate
 from tests.fix_moments import Moments
@@ -39,6 +40,12 @@ MADE = "SELECT xid::text, order_no FROM snaptide.deferred_transaction ORDER BY o
 WITHOUT_CALL = (
     "INSERT INTO snaptide.deferred_transaction (xid, origin_user)"
     " VALUES (pg_current_xact_id(), 'clerk')"
+)
+
+#: How often the session has looked into the table of batches.
+BATCH_SCANS = sa.text(
+    "SELECT seq_scan + idx_scan FROM pg_stat_xact_user_tables"
+    " WHERE relid = 'snaptide.batch'::regclass"
 )
 
 
@@ -277,6 +284,24 @@ def test_purge_takes_them_with_their_batch(orders: Directory) -> None:
     assert run(jfk, SHOWN) == run(jfk, MADE) == []
     assert run(jfk, "SELECT number FROM snaptide.batch") == [(2,)]
     assert rows(orders["hq"]) == rows(jfk)
+
+
+def test_purge_looks_in_each_batch_once(orders: Directory) -> None:
+    """And not for each transaction in all of them."""
+    jfk = orders["jfk"]
+    for _ in range(3):
+        add(jfk, MANY)
+        deferred.push(jfk)
+    for age, many in ((timedelta(0), 0), (timedelta(days=1), 3 * MANY)):
+        kept = queue.not_delivered_before(age).where(
+            delivery.c.xid == deferred_transaction.c.xid
+        )
+        of = sa.select(sa.func.count()).select_from(deferred_transaction)
+        with jfk.transaction() as connection:
+            connection.execute(sa.text("SET LOCAL enable_nestloop = off"))
+            before = connection.scalar(BATCH_SCANS) or 0
+            assert connection.scalar(of.where(kept.exists())) == many
+            assert connection.scalar(BATCH_SCANS) == before + 2
 
 
 def test_an_older_program_finds_rows(orders: Directory, moments: Moments) -> None:
