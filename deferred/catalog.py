@@ -307,6 +307,7 @@ push_marker = Table(
 
 #: The ledger: which transactions were in each batch that an origin has shipped. It
 #: tells a restored origin which of its queued transactions were applied meanwhile.
+#: Lists of numbers and times are stored uncompressed (docs/decisions/0016).
 push_batch = Table(
     "push_batch",
     metadata,

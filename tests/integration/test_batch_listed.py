@@ -52,6 +52,21 @@ def test_new_batch_is_listed_as_one_that_is_pushed_on(origin: Connection) -> Non
     assert str(second[1].lists["transactions"]).startswith("{77,")
 
 
+def test_long_lists_are_not_compressed(orders: Directory) -> None:
+    """That took longer than all else that the destination does with them."""
+    long = (
+        "INSERT INTO snaptide.push_batch (origin_id, number, id, orders, started,"
+        " transactions) SELECT gen_random_uuid(), 1, gen_random_uuid(), array_agg(g),"
+        " array_agg(now()), array_agg(g) FROM generate_series(1, 9999) g"
+    )
+    hq = orders["hq"]
+    run(hq, long)
+    how = [f"pg_column_compression({one})" for one in ("orders", "started")]
+    how.append("pg_column_compression(transactions)")
+    found = f"SELECT {', '.join(how)} FROM snaptide.push_batch WHERE number = 1"
+    assert run(hq, found) == [(None, None, None)]
+
+
 def test_calls_of_each_are_listed_where_one_has_several(orders: Directory) -> None:
     jfk = orders["jfk"]
     both = [f"UPDATE orders SET qty = qty + 1 WHERE id = {n}" for n in (1, 2)]
