@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from sites.catalog import metadata
-from sites.transfer.types import PgSnapshot
+from sites.transfer.types import PgSnapshot, Xid8
 
 
 class ContractState(StrEnum):
@@ -84,6 +84,29 @@ contract_change = Table(
     Column("at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("state", Text, nullable=False),
     Column("reason", Text),
+)
+
+#: Refreshes that came later than a contract promises, for the next look: a trigger of
+#: `registered_snapshot` notes them, whoever refreshes (`masters.contracts.late`).
+late_refresh = Table(
+    "late_refresh",
+    metadata,
+    Column(
+        "contract_id",
+        Integer,
+        ForeignKey(contract.c.id, ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("id", BigInteger, Identity(), primary_key=True),
+    # The snapshot, and the position that it showed until then.
+    Column("snapshot", Text, nullable=False),
+    Column("position", PgSnapshot, nullable=False),
+    # The transaction in which the master heard of it, and when, by its clock.
+    Column("xid", Xid8, nullable=False),
+    Column("at", DateTime(timezone=True), nullable=False),
+    # The oldest change that the snapshot did not show until then.
+    Column("change_xid", Xid8, nullable=False),
+    Column("change_at", DateTime(timezone=True)),
 )
 
 #: Positions of this master, one a minute, with the time that has passed between them

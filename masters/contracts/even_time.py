@@ -94,6 +94,26 @@ def of_change(
     return found if before is None else max(found, before.passed)
 
 
+def of_refresh(connection: Connection, xid: str, at: datetime, now: float) -> float:
+    """When the master heard of a refresh, in seconds since the first note.
+
+    Where the clock and the machine disagree, it is the earlier of both: nobody is
+    called late because of that.
+
+    Parameters:
+        xid: the transaction that noted it.
+        at: what the master's clock said.
+        now: what `note` has returned.
+    """
+    latest = of_change(connection, xid, at, now)
+    visible = position.visible(position.xid8(xid), _at.position)
+    before = _last(connection, sa.not_(visible))
+    if before is None:
+        return latest
+    earliest: float = before.passed + max((at - before.at).total_seconds(), 0.0)
+    return min(latest, earliest)
+
+
 def _last(connection: Connection, *which: sa.ColumnElement[bool]) -> sa.Row[Any] | None:
     return connection.execute(
         select(position_time).where(*which).order_by(_at.id.desc()).limit(1)

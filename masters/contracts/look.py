@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, func, select
 
 from masters.contract_catalog import ContractState, contract, contract_change
-from masters.contracts import even_time
+from masters.contracts import even_time, late
 from masters.contracts.contract import OnBreach
+from masters.contracts.late import Late
 from masters.contracts.measure import Measured, measure
 from masters.log import registration
 from sites import Site, faults
@@ -24,6 +25,9 @@ from sites.sessions import identity
 
 #: So many states of each contract are kept.
 KEPT = 100
+
+#: From good to bad; what was released is no matter of ages.
+_WORSE = (ContractState.KEPT, ContractState.LATE, ContractState.BROKEN)
 
 _at = contract.c
 
@@ -36,6 +40,8 @@ class _Found:
     reason: str | None
     age: float | None = None
     measured: Measured | None = None
+    #: when it was so, by the master's clock; None is now
+    at: datetime | None = None
 
 
 def look_at_contracts(master: Site) -> bool:
@@ -52,7 +58,8 @@ def look_at_contracts(master: Site) -> bool:
     """
     with identity.initialised(master) as connection:
         rows = connection.execute(
-            select(contract).order_by(_at.id).with_for_update()
+            # A refresh may leave a note for one meanwhile.
+            select(contract).order_by(_at.id).with_for_update(key_share=True)
         ).all()
         if not rows:
             return False
@@ -74,8 +81,12 @@ def _look(connection: Connection, row: Row[Any], now: float) -> bool:
     releases = _breaks(found) and row.on_breach == OnBreach.RELEASE
     if releases and seen is not None:
         found = replace(found, reason=_release(connection, row, seen, found, now))
+    ended = late.take(connection, row, now)
     if releases or partly:
         found = replace(found, state=ContractState.RELEASED, age=None)
+    elif found.state in _WORSE and row.state in _WORSE:
+        for one in ended:
+            found = _worse(row, found, one)
     is_new = found.state != row.state or (releases and partly)
     _note(connection, row, found, is_new=is_new)
     if is_new:
@@ -110,6 +121,32 @@ def _to_release(row: Row[Any], seen: Measured, now: float) -> Sequence[str]:
     return sorted(over)
 
 
+def _worse(row: Row[Any], found: _Found, ended: Late) -> _Found:
+    """What was found, or the breach that a refresh has ended, if it was not told.
+
+    It stands until the next look, so that whoever asks once a minute hears of it.
+    """
+    state = _state_at(row, ended.age)
+    told = _WORSE.index(row.state) if ended.seen else 0
+    if _WORSE.index(state) <= max(told, _WORSE.index(found.state) - 1):
+        return found
+    limit = row.visible_within if state is ContractState.LATE else row.may_be_away
+    reason = (
+        "A refresh came late: the oldest change that it brought was made "
+        f"{timedelta(seconds=round(ended.age))} before; the limit is {limit}."
+    )
+    return replace(found, state=state, reason=reason, at=ended.at)
+
+
+def _state_at(row: Row[Any], age: float) -> ContractState:
+    """The state of a contract because of an age alone."""
+    if _is_over(age, row.may_be_away):
+        return ContractState.BROKEN
+    return (
+        ContractState.LATE if _is_over(age, row.visible_within) else ContractState.KEPT
+    )
+
+
 def _breaks(found: _Found) -> bool:
     return found.state is ContractState.BROKEN
 
@@ -124,17 +161,17 @@ def _judged(row: Row[Any], measured: Measured | None, now: float) -> _Found:
             "are not registered any more.",
         )
     age = max(now - min(measured.waits.values(), default=now), 0.0)
-    state, reason = ContractState.KEPT, None
-    if _is_over(age, row.may_be_away):
-        state, reason = ContractState.BROKEN, _too_old(age, row.may_be_away)
+    state, reason = _state_at(row, age), None
+    if state is ContractState.BROKEN:
+        reason = _too_old(age, row.may_be_away)
     elif row.log_share is not None and measured.log_bytes > row.log_share:
         state = ContractState.BROKEN
         reason = (
             f"{measured.log_bytes:,} bytes of logs are kept because of it; its share "
             f"is {row.log_share:,}."
         )
-    elif _is_over(age, row.visible_within):
-        state, reason = ContractState.LATE, _too_old(age, row.visible_within)
+    elif state is ContractState.LATE:
+        reason = _too_old(age, row.visible_within)
     return _Found(state=state, reason=reason, age=age, measured=measured)
 
 
@@ -170,7 +207,7 @@ def _note(
     elif not is_released:
         values["seen"] = {}
     if found.state != row.state:
-        values["since"] = func.now()
+        values["since"] = found.at or func.now()
     elif found.state is ContractState.KEPT:
         values["reason"] = found.reason
     connection.execute(sa.update(contract).where(_at.id == row.id).values(values))
@@ -179,7 +216,10 @@ def _note(
 def _note_change(connection: Connection, contract_id: int, found: _Found) -> None:
     connection.execute(
         sa.insert(contract_change).values(
-            contract_id=contract_id, state=found.state, reason=found.reason
+            contract_id=contract_id,
+            at=found.at or func.now(),
+            state=found.state,
+            reason=found.reason,
         )
     )
     change = contract_change.c

@@ -18,10 +18,8 @@ from masters.catalog import registered_snapshot
 from masters.contracts import even_time
 from masters.log import catalog, purge, ring
 from sites import QualifiedName
-from sites.capture import position
-from sites.catalog import SCHEMA
 from sites.names import parse
-from sites.transfer.types import PgSnapshot, Xid8
+from sites.transfer.types import PgSnapshot
 
 _at = registered_snapshot.c
 
@@ -118,28 +116,15 @@ def _oldest(
     connection: Connection, tables: Sequence[QualifiedName], seen: str
 ) -> list[tuple[str, datetime | None]]:
     """The first transaction of each log that a position has not seen, and its time."""
-    found = []
-    given = cast(sa.literal(seen), PgSnapshot())
-    for name in catalog.find_logs(connection, tables):
-        log = sa.table(
-            name,
-            sa.column("xid", Xid8()),
-            sa.column("at", sa.DateTime(timezone=True)),
-            schema=SCHEMA,
-        )
-        # Apart, so that each of them is found by the index of transactions.
-        firsts = [
-            select(func.min(log.c.xid)).where(which).scalar_subquery()
-            for which in (
-                position.begun_since(log.c.xid, given),
-                position.open_at(log.c.xid, given),
-            )
-        ]
-        xid = connection.scalar(select(cast(func.least(*firsts), Text)))
-        if xid is not None:
-            its = select(func.min(log.c.at)).where(log.c.xid == position.xid8(xid))
-            found.append((str(xid), connection.scalar(its)))
-    return found
+    unseen = func.snaptide.oldest_unseen(
+        sa.bindparam("log_table"), cast(sa.literal(seen), PgSnapshot())
+    ).table_valued("xid", "made_at")
+    wanted = select(cast(unseen.c.xid, Text), unseen.c.made_at)
+    found = [
+        connection.execute(wanted, {"log_table": log}).one()
+        for log in catalog.find_logs(connection, tables)
+    ]
+    return [(xid, made_at) for xid, made_at in found if xid is not None]
 
 
 def _logs(

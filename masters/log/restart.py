@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, delete, func, select, update
 
 from masters.catalog import registered_snapshot, snapshot_log
-from masters.contract_catalog import contract, position_time
+from masters.contract_catalog import contract, late_refresh, position_time
 from masters.log import images
 from sites.capture import position
 from sites.catalog import SCHEMA
@@ -22,8 +22,8 @@ def restart_logs(connection: Connection) -> int:
     """Start the logs anew; return how many rows of other clusters were removed.
 
     Images of the time before cannot be loaded any more, and are forgotten, and so are
-    the times of its positions. Writes the logs, snapshot_log, image, position_time and
-    registered_snapshot.
+    the times of its positions. Writes the logs, snapshot_log, image, position_time,
+    registered_snapshot and late_refresh.
     """
     images.forget_all(connection)
     connection.execute(delete(position_time))
@@ -42,6 +42,7 @@ def restart_logs(connection: Connection) -> int:
         .where(registered_snapshot.c.position.is_not(None))
         .values(position=func.pg_current_snapshot())
     )
+    connection.execute(delete(late_refresh))
     return removed
 
 

@@ -359,6 +359,47 @@ def test_breach_is_told_if_nothing_else_is_wanted(hq: Site, machine: Machine) ->
     assert logged(hq) == 1
 
 
+def test_breach_that_begins_and_ends_between_two_looks_is_told(
+    hq: Site, machine: Machine
+) -> None:
+    promise(hq, visible_within=timedelta(minutes=15), may_be_away=timedelta(days=1))
+    assert seen(hq).state is KEPT
+    for late_by, state in (("20 min", LATE), ("14 min", KEPT), ("2 days", BROKEN)):
+        run(hq, "INSERT INTO orders (id) SELECT count(*) + 1 FROM orders")
+        made_before(hq, late_by, machine)
+        refreshed(hq, FAR)
+        found = seen(hq)
+        assert (found.state, found.age) == (state, 0)
+        machine.passes(MINUTE)
+        assert seen(hq).state is KEPT
+    changes = masters.contract_changes(hq, "far", "g")
+    assert [one.state for one in reversed(changes)] == [LATE, KEPT, BROKEN, KEPT]
+    assert changes[-1].reason == (
+        "A refresh came late: the oldest change that it brought was made 0:20:00 "
+        "before; the limit is 0:15:00."
+    )
+
+
+def test_breach_that_was_told_is_not_told_again_when_it_ends(
+    hq: Site, machine: Machine
+) -> None:
+    promise(hq, visible_within=timedelta(minutes=15))
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    made_before(hq, "20 min", machine)
+    assert seen(hq).state is LATE
+    refreshed(hq, FAR)
+    assert seen(hq).state is KEPT
+    assert len(masters.contract_changes(hq, "far", "g")) == 2
+
+
+def made_before(hq: Site, ago: str, machine: Machine) -> None:
+    """Have a time pass since all that is logged was made and all looks were taken."""
+    seconds = float(scalar(hq, f"SELECT extract(epoch FROM interval '{ago}')"))
+    machine.passes(seconds)
+    for table in ('"mlog$_orders"', "position_time"):
+        run(hq, f"UPDATE snaptide.{table} SET at = at - interval '{ago}'")
+
+
 @pytest.mark.parametrize("point", ["contract.before_commit", "contract.after_commit"])
 def test_look_that_breaks_off_is_repeated(
     hq: Site, machine: Machine, monkeypatch: pytest.MonkeyPatch, point: str
