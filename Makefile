@@ -74,10 +74,14 @@ growth: .venv ## change rows for a week in fast forward (CHANGES=10000000)
 	SNAPTIDE_GROWTH_CHANGES=$(or $(CHANGES),10000000) $(BIN)/pytest \
 	  tests/integration/test_growth.py -s -k bounded $(PG_OPTION)
 
-soak: .venv ## play HISTORIES=20000 random histories (SEED=1; goes on where it was, ONLY=WORLD:HISTORY plays one again); HOURS=8: the state machine; KIND=conditions: histories of conditions that ask other tables; KIND=checks RUNS=500: checks under load, with rows planted; KIND=group: load eight masters (MINUTES=10 RATE=1000 SHAPE=star)
+soak: .venv ## play HISTORIES=20000 random histories (SEED=1; goes on where it was, ONLY=WORLD:HISTORY plays one again); HOURS=8: the state machine; KIND=conditions: histories of conditions that ask other tables; KIND=checks RUNS=500: checks under load, with rows planted; KIND=group: load eight masters (MINUTES=10 RATE=1000 SHAPE=star); KIND=contracts: contracts of 20 sites while workers are killed (MINUTES=10)
 ifeq ($(KIND),group)
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) \
 	  --rate $(or $(RATE),1000) --shape $(or $(SHAPE),mesh)
+else ifeq ($(KIND),contracts)
+	SNAPTIDE_CONTRACTS_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) \
+	SNAPTIDE_CONTRACTS_SEED=$(or $(SEED),0) $(BIN)/pytest --log-cli-level=INFO --timeout 0 \
+	  tests/faults/test_contracts_under_load.py -p no:randomly $(PG_OPTION)
 else ifdef HOURS
 	SNAPTIDE_ORACLE_SECONDS=$$(( $(HOURS) * 3600 )) \
 	SNAPTIDE_ORACLE_SEED=$(or $(SEED),0) SNAPTIDE_ORACLE_EXAMPLES=20 \
