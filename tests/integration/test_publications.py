@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from sqlalchemy.exc import ProgrammingError
 
 import masters
 import snapshots
+from masters import ContractState
 from masters.errors import NoSnapshotLog, TablePublished
 from masters.publications.errors import (
     BadTemplate,
@@ -87,6 +89,28 @@ def test_a_site_gets_its_rows_without_a_condition(
     assert ids(granted) == [1, 6, 8, 10, 11]
     [report] = refresh(granted, "sale").values()
     assert report.window_keys == 0
+
+
+def test_refresh_of_a_granted_site_notes_a_breach_that_it_ends(
+    sites: Directory, granted: Site
+) -> None:
+    """The login itself may not read contracts."""
+    hq = sites["hq"]
+    snapshots.create(granted, "sale", master="hq")
+    refresh(granted, "sale")
+    within = timedelta(hours=1)
+    snapshots.set_contract(sites["jfk"], "sale", visible_within=within)
+    run(
+        hq,
+        "INSERT INTO public.sale VALUES (11, 3, 'new', 1)",
+        "DELETE FROM snaptide.position_time",
+        "UPDATE snaptide.\"mlog$_sale\" SET at = at - interval '2 hours'",
+    )
+    refresh(granted, "sale")
+    masters.look_at_contracts(hq)
+    [found] = masters.list_contracts(hq)
+    assert (found.state, found.age) == (ContractState.LATE, 0)
+    assert "A refresh came late" in str(found.reason)
 
 
 def test_a_site_with_a_condition_loses_no_rows_to_a_grant(
