@@ -115,7 +115,7 @@ if TYPE_CHECKING:
         list_publications as list_publications,
         show_publication as show_publication,
     )
-    from masters.publications.publishable import PublishedTable as PublishedTable
+    from masters.publications.published import PublishedTable as PublishedTable
     from masters.resolution.conflict import Conflict as Conflict, Kind as Kind
     from masters.resolution.method import Method as Method
     from masters.resolution.takes import Takes as Takes

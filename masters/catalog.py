@@ -109,6 +109,9 @@ publication_table = Table(
     Column("columns", ARRAY(Text)),
     # By column, the parameter that its value has to be.
     Column("condition", JSONB, nullable=False),
+    # The foreign keys whose parents a site has to be granted, too: as the owner named
+    # each (`reference`), `table`, `columns` and `parent_columns`.
+    Column("follows", JSONB, nullable=False, server_default=text("'[]'")),
 )
 
 #: One row for each site that may read a publication.

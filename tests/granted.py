@@ -59,6 +59,55 @@ def stores(hq: Site) -> None:
     masters.create_snapshot_log(hq, "salary")
 
 
+def families(hq: Site) -> None:
+    """Customers of two stores, store 3 those of even ids, and what belongs to them."""
+    run(
+        hq,
+        "CREATE TABLE public.customer (id int PRIMARY KEY, store_id int NOT NULL)",
+        "CREATE TABLE public.rental (id int PRIMARY KEY,"
+        " customer_id int REFERENCES public.customer, kind text, cost int)",
+        "CREATE TABLE public.payment (id int PRIMARY KEY,"
+        " rental_id bigint REFERENCES public.rental, amount int)",
+        "INSERT INTO public.customer VALUES (1, 4), (2, 3), (3, 4), (4, 3)",
+        "INSERT INTO public.rental VALUES"
+        " (11, 1), (21, 2), (22, 2), (31, 3), (41, 4), (90, NULL)",
+        "INSERT INTO public.payment SELECT id * 10 + 1, id, 5 FROM public.rental",
+    )
+    for table, column in _FAMILY.items():
+        masters.create_snapshot_log(hq, table, partition_columns=[column])
+
+
+_FAMILY = {"customer": "store_id", "rental": "customer_id", "payment": "rental_id"}
+
+
+def grant_families(
+    hq: Site, site: str, name: str, number: str = "3", *, updatable: bool = False
+) -> None:
+    """Publish all of that, unless it is, and grant it to the login of a site."""
+    if not masters.list_publications(hq):
+        masters.create_publication(
+            hq,
+            "shop",
+            [*_FAMILY],
+            where={
+                "customer": "store_id = :store",
+                "rental": "follows customer",
+                "payment": "follows rental",
+            },
+            columns={"rental": ["id", "customer_id", "kind"]},
+        )
+    if updatable:
+        run(hq, f'GRANT TEMPORARY ON DATABASE "{hq.url.database}" TO {name}')
+    masters.grant(
+        hq,
+        "shop",
+        site,
+        login=name,
+        parameters={"store": number},
+        updatable=updatable,
+    )
+
+
 def as_login(sites: Directory, name: str) -> Directory:
     """The sites, where the master is reached as this login."""
     url = sites["hq"].url.set(username=name, password=PASSWORD)

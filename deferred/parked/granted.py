@@ -13,11 +13,13 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, Text, literal, or_, select
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from deferred.errors import RetryFailed
 from deferred.procedures.steps import Steps
 from masters.publications import bounds
-from masters.publications.bounds import Bounds
+from masters.publications.bounds import Above, Bounds
+from sites.tables.table import describe
 from sites.transfer.values import from_text
 from sites.writing.staged import Staged, selected
 
@@ -46,10 +48,14 @@ def within(connection: Connection, row: Row[Any], steps: Steps) -> Iterator[None
     with connection.begin_nested():
         tables = _tables(connection, row, steps)
         for staged, its in tables:
-            _refuse_any(connection, row, staged, _outside(staged, steps, its))
+            _refuse_any(
+                connection, row, staged, _outside(connection, staged, steps, its)
+            )
         yield
         for staged, its in tables:
-            _refuse_any(connection, row, staged, _made_outside(staged, steps, its))
+            _refuse_any(
+                connection, row, staged, _made_outside(connection, staged, steps, its)
+            )
 
 
 def _tables(
@@ -100,7 +106,9 @@ def readable(row: Row[Any]) -> Iterator[None]:
         raise _refused(row, why) from error
 
 
-def _outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[int]]:
+def _outside(
+    connection: Connection, staged: Staged, steps: Steps, its: Bounds
+) -> sa.Select[tuple[int]]:
     """Select the first call about a row that is not granted.
 
     Either as the site had it before the change, as it is at the master now, or as the
@@ -120,6 +128,11 @@ def _outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[int]]
         old, new = staged.old(column), staged.new(column)
         outside.append(sa.and_(sa.not_(makes), old.is_distinct_from(value)))
         outside.append(sa.and_(sa.not_(removes), new.is_distinct_from(value)))
+    # Its new parent may be one that the transaction itself makes: `_made_outside`.
+    outside += [
+        sa.and_(target.c[key].is_not(None), ~_has_parent(connection, target.c, one))
+        for one in its.above
+    ]
     return (
         select(staged.source.c.call_no)
         .select_from(staged.source.outerjoin(target, staged.same_row(target)))
@@ -129,7 +142,9 @@ def _outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[int]]
     )
 
 
-def _made_outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[int]]:
+def _made_outside(
+    connection: Connection, staged: Staged, steps: Steps, its: Bounds
+) -> sa.Select[tuple[int]]:
     """Select the first call that has left its row where it is not granted."""
     target = staged.table.sql()
     same = [target.c[name] == staged.new(name) for name in staged.identity]
@@ -139,6 +154,7 @@ def _made_outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[
         )
         for column, text in its.values.items()
     ]
+    outside += [~_has_parent(connection, target.c, one) for one in its.above]
     return (
         select(staged.source.c.call_no)
         .select_from(staged.source.join(target, sa.and_(*same)))
@@ -146,6 +162,22 @@ def _made_outside(staged: Staged, steps: Steps, its: Bounds) -> sa.Select[tuple[
         .order_by(staged.source.c.call_no)
         .limit(1)
     )
+
+
+def _has_parent(
+    connection: Connection, row: ReadOnlyColumnCollection[str, Any], above: Above
+) -> ColumnElement[bool]:
+    """Whether the site is granted the parent of a row."""
+    described = describe(connection, above.table)
+    parent = described.sql().alias()
+    same = [parent.c[theirs] == row[mine] for mine, theirs in above.pairs]
+    granted = [
+        parent.c[column]
+        == from_text(literal(text, Text), described.column(column).recorded)
+        for column, text in above.bounds.values.items()
+    ]
+    more = [_has_parent(connection, parent.c, one) for one in above.bounds.above]
+    return sa.exists().where(*same, *granted, *more)
 
 
 def _refused(row: Row[Any], why: str) -> RetryFailed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -12,11 +13,23 @@ from sites import QualifiedName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Above:
+    """A parent that rows of a table follow: one that the site may read."""
+
+    table: QualifiedName
+    #: columns of the row, each with the column of the parent that equals it
+    pairs: tuple[tuple[str, str], ...]
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The rows of a table that a site may change."""
+    """The rows of a table that a site may read, or change."""
 
     #: by column, the value that it has in these rows, as text
     values: Mapping[str, str]
+    #: the parents that they follow
+    above: tuple[Above, ...]
     #: the columns that it may change; None for all
     columns: tuple[str, ...] | None
 
@@ -29,7 +42,7 @@ def of_site(connection: Connection, site: str, table: QualifiedName) -> Bounds |
     """
     at, its = publication_grant.c, publication_table.c
     wanted = (
-        select(its.condition, its.columns, at.parameters)
+        select(its.condition, its.follows, its.columns, at.parameters)
         .join(publication_table, its.publication_id == at.publication_id)
         .where(
             at.site_name == site,
@@ -46,5 +59,18 @@ def of_site(connection: Connection, site: str, table: QualifiedName) -> Bounds |
             column: row.parameters[parameter]
             for column, parameter in row.condition.items()
         },
+        above=tuple(_above(connection, site, key) for key in row.follows),
         columns=None if row.columns is None else tuple(row.columns),
+    )
+
+
+def _above(connection: Connection, site: str, key: Mapping[str, Any]) -> Above:
+    parent = QualifiedName(*key["table"])
+    its = of_site(connection, site, parent)
+    # It is of the same publication, so of the same grant.
+    assert its is not None
+    return Above(
+        table=parent,
+        pairs=tuple(zip(key["columns"], key["parent_columns"], strict=True)),
+        bounds=its,
     )

@@ -31,8 +31,8 @@ class BadTemplate(SnaptideError):
 
     code = "SNP-153"
     hint = (
-        "Write columns and parameters, as in: store_id = :store AND region = :region. "
-        "A site that wants less writes the rest into the condition of its snapshot."
+        "Write columns and parameters, as in: store_id = :store AND region = :region, "
+        "or a parent that the row follows, as in: follows customer."
     )
 
 

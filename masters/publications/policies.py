@@ -13,13 +13,11 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from masters.log import partition
-from masters.publications.template import Template
+from masters.publications import rows
+from masters.publications.published import Published
 from sites import QualifiedName
 from sites.catalog import SCHEMA
 from sites.names import comma, identifier, identifiers
-from sites.tables.table import Table
-from sites.transfer.values import unsized
 
 #: The role whose members are logins of sites; it has no right itself.
 ROLE = "snaptide_site"
@@ -140,26 +138,6 @@ OURS: dict[str, Ours] = {
 FACTS = ("site_identity", "alembic_version")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """A table of a publication, as its policies need it."""
-
-    publication_id: int
-    table: Table
-    log: str
-    #: the columns that identify its rows
-    identity: tuple[str, ...]
-    template: Template
-    #: the columns that may be read; None for all
-    columns: tuple[str, ...] | None
-    #: the transaction that makes the policies
-    since: str
-
-    @property
-    def log_name(self) -> QualifiedName:
-        return QualifiedName(SCHEMA, self.log)
-
-
 def guarding(tables: Iterable[QualifiedName]) -> Iterator[sql.Composed]:
     """The statements that let policies decide, and one that lets all see each row."""
     for name in map(identifier, tables):
@@ -176,8 +154,8 @@ def unguarding(tables: Iterable[QualifiedName]) -> Iterator[sql.Composed]:
 
 def binding(one: Published) -> Iterator[sql.Composed]:
     """The statements that show logins their rows of a table, and of its log."""
-    yield _policy(one, identifier(one.table.qualified), _rows(one))
-    yield _policy(one, identifier(one.log_name), _changes(one))
+    yield _policy(one, identifier(one.table.qualified), rows.granted(one))
+    yield _policy(one, identifier(one.log_name), rows.changed(one))
 
 
 def unbinding(
@@ -241,7 +219,7 @@ def opening(one: Published, login: str, *, updatable: bool) -> Iterator[sql.Comp
             sql.SQL("(SELECT snaptide.may_change({}))").format(
                 sql.Literal(one.publication_id)
             ),
-            _rows(one),
+            rows.granted(one),
         )
 
 
@@ -321,55 +299,4 @@ def _policy(
         _ROLE,
         sql.Literal(one.publication_id),
         condition,
-    )
-
-
-def _rows(one: Published) -> sql.Composed:
-    """Whether a row of the table is the login's."""
-    return sql.SQL("").join(
-        sql.SQL(" AND {} = (SELECT {})").format(
-            sql.Identifier(column), _value(one, column)
-        )
-        for column in one.template
-    )
-
-
-def _changes(one: Published) -> sql.Composable:
-    """Whether a row of the log is about a row that is the login's, or was.
-
-    A mark of a TRUNCATE is everybody's. A row from before the policy is nobody's if its
-    values are not known: whoever is granted a table compares all of it first. A later
-    one is everybody's, because a site that does not see it would miss a row that left.
-    """
-    if not one.template:
-        return sql.SQL("")
-    return sql.SQL("").join(
-        sql.SQL(" AND ") + _logged(one, column) for column in one.template
-    )
-
-
-def _logged(one: Published, column: str) -> sql.Composed:
-    if column in one.identity:
-        key = sql.Identifier(f"k{one.identity.index(column) + 1}")
-        return sql.SQL("({} = (SELECT {}) OR kind = 'T')").format(
-            key, _value(one, column)
-        )
-    kind = unsized(one.table.column(column).recorded)
-    # The first part is for the index; a mark of a TRUNCATE has no values.
-    return sql.SQL(
-        "{0} = ANY (ARRAY[{2}, (SELECT {1})])"
-        " AND ({0} <> {2} OR kind = 'T' OR xid >= {3}::xid8)"
-    ).format(
-        sql.Identifier(partition.PREFIX + column),
-        partition.hashed(kind, _value(one, column)),
-        sql.Literal(partition.UNKNOWN),
-        sql.Literal(one.since),
-    )
-
-
-def _value(one: Published, column: str) -> sql.Composed:
-    return sql.SQL("CAST(snaptide.granted({}) ->> {} AS {})").format(
-        sql.Literal(one.publication_id),
-        sql.Literal(one.template[column]),
-        sql.SQL(unsized(one.table.column(column).recorded)),
     )

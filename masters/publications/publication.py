@@ -24,8 +24,8 @@ from masters.publications.errors import (
     PublicationGranted,
     UnknownPublication,
 )
-from masters.publications.policies import Published
-from masters.publications.publishable import PublishedTable
+from masters.publications.published import Published, PublishedTable
+from masters.publications.template import Template
 from sites import QualifiedName, Site, names
 from sites.catalog import SCHEMA
 from sites.sessions import identity
@@ -65,7 +65,7 @@ class Publication:
             dict.fromkeys(
                 one
                 for table in self.tables
-                for one in template.read(table.where).values()
+                for one in template.read(table.where).parameters
             )
         )
 
@@ -89,8 +89,9 @@ def create_publication(
         master: as the user who owns the tables.
         tables: each `name` or `schema.name`; they have snapshot logs.
         where: by table, which rows a site gets: columns and parameters, as in
-            `store_id = :store AND region = :region`. The columns are of the table's
-            key, or partition columns of its log.
+            `store_id = :store AND region = :region`, and `follows customer` for those
+            whose parent it gets, too, of another table here. The columns, also those of
+            the foreign key, are of the table's key, or partition columns of its log.
         columns: by table, the columns that may be read; by default all.
         ddl: the sites to which it is granted follow `execute_ddl`; else they keep the
             columns that they have until `snapshots.alter_columns` gives them others.
@@ -244,7 +245,9 @@ def tables_of(connection: Connection, publication_id: int) -> list[PublishedTabl
     return [
         PublishedTable(
             table=str(QualifiedName(row.table_schema, row.table_name)),
-            where=template.written(row.condition),
+            where=template.written(
+                Template(row.condition, tuple(f["reference"] for f in row.follows))
+            ),
             columns=None if row.columns is None else tuple(row.columns),
         )
         for row in rows
@@ -312,9 +315,9 @@ def compare_all(connection: Connection, site: str, table: QualifiedName) -> None
 
 def published(connection: Connection, publication_id: int) -> list[Published]:
     """The tables of a publication as their policies need them."""
+    every = tables_of(connection, publication_id)
     return [
-        publishable.fitting(connection, publication_id, one)
-        for one in tables_of(connection, publication_id)
+        publishable.fitting(connection, publication_id, one, every) for one in every
     ]
 
 
@@ -326,7 +329,7 @@ def _publish(
         describe(connection, name)
         # Wait for sessions that write: they fill the log as it was before.
         locks.against_writers(connection, name)
-        made = publishable.fitting(connection, publication_id, one)
+        made = publishable.fitting(connection, publication_id, one, wanted)
         bound.run(connection, policies.guarding([name, made.log_name]))
         connection.execute(
             sa.insert(publication_table).values(
@@ -334,7 +337,8 @@ def _publish(
                 table_schema=name.schema,
                 table_name=name.name,
                 columns=None if one.columns is None else [*one.columns],
-                condition=dict(made.template),
+                condition=dict(made.template.columns),
+                follows=[key.kept for key in made.follows],
             )
         )
         bound.run(connection, policies.binding(made))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 from psycopg import DataError, sql
@@ -13,13 +12,13 @@ from masters import group_schema
 from masters.catalog import publication_table
 from masters.log import partition
 from masters.log.catalog import find_logs, get_log
+from masters.publications import following, template
 from masters.publications import sql as sql_files
-from masters.publications import template
 from masters.publications.errors import BadTemplate, CannotPublish, WrongParameters
-from masters.publications.policies import Published
+from masters.publications.published import Published, PublishedTable
 from sites import QualifiedName, names
 from sites.catalog import SCHEMA
-from sites.tables.table import Column, Table, describe, find_table
+from sites.tables.table import Table, describe, find_table
 from sites.transfer.transport import raw
 from sites.transfer.values import unsized
 
@@ -39,17 +38,6 @@ _FIXED = (
     " FROM pg_type t JOIN pg_proc p ON p.oid = t.typinput"
     " WHERE t.oid = CAST(%(kind)s AS regtype)"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedTable:
-    """A table of a publication."""
-
-    table: str
-    #: which rows a site gets, as `store_id = :store`; None for all
-    where: str | None
-    #: the columns that it may read; None for all, also those that are added later
-    columns: tuple[str, ...] | None
 
 
 def wanted(
@@ -79,9 +67,15 @@ def wanted(
 
 
 def fitting(
-    connection: Connection, publication_id: int, one: PublishedTable
+    connection: Connection,
+    publication_id: int,
+    one: PublishedTable,
+    among: Sequence[PublishedTable],
 ) -> Published:
     """A table of a publication as its policies need it.
+
+    Parameters:
+        among: all tables of the publication.
 
     Raises:
         UnknownTable, NoSnapshotLog: the table, or its log, is not there.
@@ -95,12 +89,13 @@ def fitting(
         log=log.log_table,
         identity=tuple(log.identity_columns),
         template=template.read(one.where),
+        follows=following.parents(connection, table, one.where, among),
         columns=one.columns,
         since=str(connection.scalar(select(func.pg_current_xact_id()))),
     )
     _refuse_unfit(connection, made)
     known = {*made.identity, *partition.of_log(connection, log.log_table)}
-    for column in made.template:
+    for column in made.template.columns:
         _refuse_unbound(connection, table, column, known)
     _refuse_columns(made, known)
     return made
@@ -120,7 +115,7 @@ def refuse_unfit_values(
     Raises:
         WrongParameters.
     """
-    for column, parameter in one.template.items():
+    for column, parameter in one.template.columns.items():
         kind = unsized(one.table.column(column).recorded)
         asked = sql.SQL("SELECT CAST({}::text AS {})::text")
         value = values[parameter]
@@ -180,7 +175,7 @@ def _refuse_unbound(
             f"{name} --partition-columns {column}).",
             table=str(name),
         )
-    if not _is_plain(table.column(column)):
+    if not following.is_plain(table.column(column)):
         raise BadTemplate(
             f"Column {column} of {name} is compared by rules of its own "
             "(its collation, or its operator =).",
@@ -196,10 +191,6 @@ def _refuse_unbound(
         )
 
 
-def _is_plain(column: Column) -> bool:
-    return column.deterministic and column.equality is None
-
-
 def _refuse_columns(one: Published, known: set[str]) -> None:
     if one.columns is None:
         return
@@ -209,13 +200,17 @@ def _refuse_columns(one: Published, known: set[str]) -> None:
         raise CannotPublish(
             f"{name} has no column {', '.join(unknown)}.", table=str(name)
         )
-    missing = [column for column in one.identity if column not in one.columns]
+    needed = dict.fromkeys(
+        (*one.identity, *(c for k in one.follows for c in k.columns))
+    )
+    missing = [column for column in needed if column not in one.columns]
     if missing:
         raise CannotPublish(
-            f"The columns of {name} must include {', '.join(missing)}: its key.",
+            f"The columns of {name} must include {', '.join(missing)}: they are its "
+            "key, or that of a parent that its rows follow.",
             table=str(name),
         )
-    told = sorted(known - {*one.columns} - one.template.keys())
+    told = sorted(known - {*one.columns} - one.template.columns.keys())
     if told:
         raise CannotPublish(
             f"The columns of {name} must include {', '.join(told)}: its log shows "

@@ -133,6 +133,7 @@ def alter_numbers(site: Site, name: str, numbers: Mapping[str, str]) -> list[Num
         condition=None,
         updatable=one.updatable,
         numbers=numbers,
+        exists=True,
     )
     with refresh_group.exclusively(site, group.name):
         for attempt in locks.patiently():

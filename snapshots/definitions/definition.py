@@ -13,7 +13,6 @@ from masters.log import site_ddl
 from masters.log.catalog import find_log
 from masters.log.unloggable import why_unloggable
 from masters.numbers.columns import Method
-from sites.conditions import where
 from sites.conditions.where import Condition
 from sites.errors import NoFreeValue
 from sites.names import QualifiedName
@@ -105,12 +104,14 @@ def define(
     condition: str | None,
     updatable: bool,
     numbers: Mapping[str, str] | None = None,
+    exists: bool = False,
     partner: bool = False,
 ) -> Definition:
     """Read the master table, and check that such a snapshot of it is possible.
 
     Parameters:
         numbers: by column, how it gets a value that an insert does not give.
+        exists: the snapshot is there, and its condition was checked when it was made.
         partner: the schema of the master may be older, as for `identity.read`.
 
     Raises:
@@ -120,7 +121,14 @@ def define(
     with master.session() as connection:
         who = identity.confirm(connection, master.name, partner=partner)
         made = _read(
-            connection, who, table, columns, condition, updatable, numbers or {}
+            connection,
+            who,
+            table,
+            columns,
+            condition,
+            updatable,
+            numbers or {},
+            exists,
         )
         connection.rollback()
     _refuse_wide(made, updatable)
@@ -142,6 +150,7 @@ def _read(
     condition: str | None,
     updatable: bool,
     numbers: Mapping[str, str],
+    exists: bool,
 ) -> Definition:
     # What comes after it is followed, even if the table has it already.
     gone_through = site_ddl.known(connection, name)
@@ -156,11 +165,11 @@ def _read(
     needs = ddl.default_needs(connection, table)
     drawn = numbered(connection, table, columns, numbers, updatable)
     chosen, left_out = choose(table, columns, needs, updatable, drawn)
-    granted.refuse_beyond(connection, table, chosen, condition, updatable=updatable)
+    granted.refuse_beyond(connection, table, chosen, updatable=updatable)
     _require(
         table, chosen, log.identity_columns, IdentityLeftOut, "they identify a row"
     )
-    kept = None if condition is None else where.canonical(connection, name, condition)
+    kept = None if exists else granted.checked(connection, table, condition)
     if kept is not None:
         own = kept.columns.get(name, ())
         _require(table, chosen, own, SnapshotRefused, "the condition uses them")

@@ -125,8 +125,9 @@ class BeyondGrant(SnapshotRefused):
 
     code = "SNP-291"
     hint = (
-        "Leave out --where and --follow, and name the columns that are granted "
-        "(--columns): the master chooses the rows. For --updatable, the grant has to "
+        "Leave out --where, name the columns that are granted (--columns), and the "
+        "parents that the message names (--follow), or none: the master chooses the "
+        "rows. For --updatable, the grant has to "
         "be updatable, too. For more, the site needs a user at the master that is no "
         "login of a publication."
     )

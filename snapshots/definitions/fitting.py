@@ -16,7 +16,6 @@ from deferred import sqlstate
 from masters.group_schema import SchemaVersion
 from sites.tables import lossy
 from sites.tables.table import Table
-from snapshots.definitions.errors import BeyondGrant
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import ColumnChanged, ColumnGone, MasterBehind, RowsHidden
 
@@ -29,7 +28,6 @@ def refuse_altered(snapshot: Snapshot, table: Table) -> None:
 
     Raises:
         ColumnGone, RowsHidden.
-        BeyondGrant: the snapshot has a condition beside that of a publication.
     """
     gone = [name for name in snapshot.columns if name not in table.names]
     if gone:
@@ -41,13 +39,6 @@ def refuse_altered(snapshot: Snapshot, table: Table) -> None:
     if table.hides_rows:
         raise RowsHidden(
             f"Row-level security hides rows of {table.qualified} from Snaptide's user.",
-            snapshot=snapshot.key,
-        )
-    if table.divided and snapshot.condition is not None:
-        # Rows that the condition chooses and the grant does not would look deleted.
-        raise BeyondGrant(
-            f"The user at the master is granted some rows of {table.qualified}, but "
-            f"{snapshot.key} chooses its rows itself.",
             snapshot=snapshot.key,
         )
 

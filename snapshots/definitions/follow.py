@@ -9,6 +9,8 @@ from sites.conditions.subqueries import Subquery
 from sites.names import QualifiedName, quoted
 from sites.sessions import identity
 from sites.sessions.site import Site
+from sites.tables import named_key
+from sites.tables.named_key import NotOneKey
 from sites.tables.table import ForeignKey, Table, describe
 from snapshots.definitions.errors import (
     NeedsParent,
@@ -39,7 +41,7 @@ def composed(
     table: QualifiedName,
     group: str,
     members: Sequence[Followed],
-    references: Sequence[str],
+    named: Sequence[str],
     where: str | None,
 ) -> str | None:
     """The condition on a master table, with the parents that a snapshot follows.
@@ -47,7 +49,7 @@ def composed(
     Parameters:
         group: the refresh group, which has snapshots of the parents.
         members: the snapshots of the group.
-        references: foreign keys of the table: by the parent's name, or by a column or
+        named: foreign keys of the table: by the parent's name, or by a column or
             the name of the constraint where there are several to that parent.
         where: what else is asked of a row.
 
@@ -57,25 +59,25 @@ def composed(
         SeveralParents: it has several with other rows each, and none of them is called
             like the table.
     """
-    if not references:
+    if not named:
         return where
     with master.session() as connection:
         identity.confirm(connection, master.name)
         described = describe(connection, table)
-    return compose(described, group, members, references, where)
+    return compose(described, group, members, named, where)
 
 
 def compose(
     table: Table,
     group: str,
     members: Sequence[Followed],
-    references: Sequence[str],
+    named: Sequence[str],
     where: str | None,
 ) -> str | None:
     """The condition on a master table whose rows follow snapshots of a group.
 
     Parameters:
-        group, members, references, where: as `composed` takes them.
+        group, members, named, where: as `composed` takes them.
 
     Raises:
         NoSuchReference, NeedsParent, SeveralParents.
@@ -86,7 +88,7 @@ def compose(
             zip(key.columns, key.parent_columns, strict=True),
             _parent(key, members, group),
         )
-        for key in (reference(table, name) for name in references)
+        for key in (reference(table, name) for name in named)
     ]
     if not parts:
         return where
@@ -96,47 +98,13 @@ def compose(
 def reference(table: Table, name: str) -> ForeignKey:
     """The foreign key that a user names: by its parent, a column, or its own name.
 
-    Its own name, or the parent's with its schema, comes before what else is named so.
-
     Raises:
         NoSuchReference: the table has no such foreign key, or more than one.
     """
-    found = [
-        key
-        for key in table.foreign_keys
-        if name in (key.name, key.parent.name, *_whole(key), *key.columns)
-    ]
-    named = (
-        [key for key in found if key.name == name]
-        or [key for key in found if name in _whole(key)]
-        or found
-    )
-    if len(named) == 1 and named[0].parent != table.qualified:
-        return named[0]
-    if len(named) > 1:
-        several = "; ".join(f"{k.name} ({', '.join(k.columns)})" for k in named)
-        raise NoSuchReference(
-            f"{name!r} means several foreign keys of {table.qualified}: {several}. "
-            "Name the constraint.",
-            table=str(table.qualified),
-        )
-    known = ", ".join(
-        f"{key.name} ({', '.join(key.columns)}) to {key.parent}"
-        for key in table.foreign_keys
-        if key.parent != table.qualified
-    )
-    raise NoSuchReference(
-        f"{table.qualified} has no foreign key {name!r} to another table; it has: "
-        f"{known or 'none'}.",
-        table=str(table.qualified),
-    )
-
-
-def _whole(key: ForeignKey) -> tuple[str, str]:
-    """The name of a parent with its schema."""
-    parent = key.parent
-    shown = str(parent) if parent.schema != "public" else f"public.{parent}"
-    return f"{parent.schema}.{parent.name}", shown
+    try:
+        return named_key.named(table, name)
+    except NotOneKey as error:
+        raise NoSuchReference(str(error), table=str(table.qualified)) from None
 
 
 def _parent(key: ForeignKey, members: Sequence[Followed], group: str) -> Followed:
@@ -180,4 +148,4 @@ def exists(
         for mine, theirs in pairs
     )
     asked = f" AND ({parent.condition})" if parent.condition else ""
-    return f"EXISTS (SELECT FROM {schema}.{name} AS {name} WHERE {same}{asked})"
+    return f"EXISTS (SELECT FROM {schema}.{name} {name} WHERE {same}{asked})"

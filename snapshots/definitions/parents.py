@@ -309,7 +309,9 @@ def accepted(
     """As `looking`, only the rows that find what they look for."""
     rows = table.sql()
     found = sa.literal_column(f"({one.text})", Boolean)
-    kept = select(rows).where(found).subquery("kept")
+    # Others may not be readable: a publication need not have them.
+    read = dict.fromkeys((*key, *one.columns))
+    kept = select(*(rows.c[name] for name in read)).where(found).subquery("kept")
     return _joined(kept, key, one, parent, changed)
 
 

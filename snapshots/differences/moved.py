@@ -10,7 +10,7 @@ every change counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,18 +73,47 @@ class _Finder:
         changed = self.found[one.table, since]
         for inner in one.subqueries:
             above = self.changed(inner, member)
-            if changed is None or above is None:
+            if above is None:
                 return None
-            if above.num_rows:
-                asked = member.parents[inner.table]
-                query = parents.looking(parent.table, parent.key, inner, asked, above)
-                more = self._read(query, parent)
-                changed = None if more is None else keys.together(changed, more)
+            for side, query in self._looking(parent, inner, member, above):
+                more = self._read(query, parent, side)
+                if changed is None or more is None:
+                    return None
+                changed = keys.together(changed, more)
         return changed
 
-    def _read(self, query: Select[Any], parent: Parent) -> Keys | None:
+    def _looking(
+        self, parent: Parent, inner: Subquery, member: Member, above: Keys
+    ) -> Iterator[tuple[Side, Select[Any]]]:
+        """Where to look for rows of a table that look for some rows above them.
+
+        A publication of the master hides rows that have left with what they followed.
+        The site has these, or it has something pending of them: before the table that
+        is read for their key, so that none is missed which is changed meanwhile.
+        """
+        asked = member.parents[inner.table]
+        if above.num_rows:
+            yield (
+                self.sides.master,
+                parents.looking(parent.table, parent.key, inner, asked, above),
+            )
+        if not parent.table.divided:
+            return
+        for one in self.seen.members:
+            if one.snapshot.master != parent.table.qualified:
+                continue
+            if above.num_rows:
+                yield (
+                    self.sides.site,
+                    parents.looking(one.base, parent.key, inner, asked, above),
+                )
+            yield self.sides.site, site_keys(one.snapshot)
+
+    def _read(
+        self, query: Select[Any], parent: Parent, side: Side | None = None
+    ) -> Keys | None:
         names = parent.key_names
-        return keys.read(self.sides.master, query, names, lambda: CHUNK)
+        return keys.read(side or self.sides.master, query, names, lambda: CHUNK)
 
     def _moved(self, parent: Parent, since: str) -> Keys | None:
         """Keys of the rows in a table's log whose change may matter."""

@@ -34,6 +34,7 @@ from sites.tables.table import Table, describe
 from sites.transfer.types import NativeType
 from snapshots.definitions import (
     fitting,
+    granted,
     old_columns,
     parents,
     refresh_group,
@@ -180,6 +181,7 @@ def read(
         NoSnapshotLog, SnapshotLogTooYoung: a fast refresh is asked and not possible.
         ColumnGone, RowsHidden: a table has changed since the snapshot was created.
         MasterBehind, ColumnChanged: after DDL, the master table does not fit.
+        BeyondGrant: a publication of the master chooses other rows for the site.
     """
     # In this moment: a repair may have come since the master was last asked.
     them, row = identity.confirm_and_read(
@@ -207,6 +209,8 @@ def read(
             members[s.key] = _member(
                 master, site, group, s, since, methods, known, row, logs, seen
             )
+    if any(member.master.divided for member in members.values()):
+        granted.refuse_others(master, snapshots)
     return Window(
         position=here,
         since=group.position,

@@ -198,6 +198,7 @@ def _defined(task: Task, member: Member) -> Definition:
         columns=there,
         condition=None,
         updatable=one.updatable,
+        exists=True,
         partner=True,
     )
     if not member.old:

@@ -37,8 +37,8 @@ Where = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TABLE=CONDITION",
-        help="Which rows of a table a site gets: column = :parameter, several joined "
-        "by AND; default: all; repeatable.",
+        help="Which rows of a table a site gets: column = :parameter, or follows "
+        "PARENT, several joined by AND; default: all; repeatable.",
     ),
 ]
 

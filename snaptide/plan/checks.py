@@ -31,7 +31,7 @@ def check_publications(document: Document, source: Source) -> None:
                 raise source.error(place, f"publication {of[key]} has it, too")
             of[key] = name
             try:
-                needed |= {*template.read(one.where).values()}
+                needed |= {*template.read(one.where).parameters}
             except BadTemplate as error:
                 raise source.error((*place, "where"), error.message) from None
         for site, grant in section.grants.items():

@@ -126,7 +126,7 @@ def _revoked(
     refused: list[str],
 ) -> Iterator[Step]:
     """Revoke grants that lack a value for a parameter which a publication gets."""
-    needed = {p for one in tables for p in template.read(one.where).values()}
+    needed = {p for one in tables for p in template.read(one.where).parameters}
     for grant in before.grants:
         lacking = ", ".join(sorted(needed - grant.parameters.keys()))
         if not lacking:

@@ -181,13 +181,12 @@ class RevokePublication(Step):
 
 def facts(tables: tuple[PublishedTable, ...]) -> dict[str, object]:
     """By table, its rows and columns, equal for all ways to write the same."""
-    return {
-        one.table: (
-            template.read(one.where),
-            None if one.columns is None else {*one.columns},
-        )
-        for one in tables
-    }
+    found: dict[str, object] = {}
+    for one in tables:
+        rows = template.read(one.where)
+        columns = None if one.columns is None else {*one.columns}
+        found[one.table] = (rows.columns, {*rows.follows}, columns)
+    return found
 
 
 def _line(one: PublishedTable) -> str:

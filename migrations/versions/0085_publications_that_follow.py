@@ -1,0 +1,23 @@
+"""Publications whose rows follow those of their parents."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects.postgresql import JSONB
+
+from sites.sessions.revisions import folder
+
+revision = "0085"
+down_revision = "0083"
+
+
+def upgrade() -> None:
+    follows = sa.Column("follows", JSONB(), nullable=False, server_default="[]")
+    op.add_column("publication_table", follows, schema="snaptide")
+    op.execute((folder() / "sql" / "granted_follows.sql").read_text("utf-8"))
+
+
+def downgrade() -> None:
+    op.execute("DROP FUNCTION snaptide.granted_follows()")
+    op.drop_column("publication_table", "follows", schema="snaptide")

@@ -1,0 +1,271 @@
+"""Publications whose rows follow those of their parents, read and changed by sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import deferred
+import masters
+import snapshots
+from sites import Directory, Site
+from snapshots.definitions.errors import BeyondGrant
+from snaptide.embedded import PostgresServer
+from tests.granted import as_login, families, grant_families, login
+from tests.linked_table import run
+from tests.stories import refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture
+def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
+    """Customers of two stores with rentals and payments, and the login of jfk."""
+    families(sites["hq"])
+    with login(server, sites["hq"]) as name:
+        yield name
+
+
+@pytest.fixture
+def granted(sites: Directory, store: str) -> Iterator[Site]:
+    """The site jfk, which may change what belongs to store 3, with snapshots of it."""
+    grant_families(sites["hq"], "jfk", store, updatable=True)
+    with as_login(sites, store) as directory:
+        jfk = directory["jfk"]
+        _create(jfk, updatable=True)
+        yield jfk
+
+
+def _create(jfk: Site, *, updatable: bool) -> None:
+    snapshots.create(jfk, "customer", master="hq", group="shop", updatable=updatable)
+    for child, parent in (("rental", "customer"), ("payment", "rental")):
+        snapshots.create(
+            jfk,
+            child,
+            master="hq",
+            group="shop",
+            follow=[parent],
+            columns=["id", "customer_id", "kind"] if child == "rental" else None,
+            updatable=updatable,
+        )
+    refresh(jfk, "shop")
+
+
+def ids(site: Site, table: str) -> list[int]:
+    return [row[0] for row in run(site, f"SELECT id FROM public.{table} ORDER BY 1")]
+
+
+def every(site: Site) -> list[list[int]]:
+    return [ids(site, table) for table in ("customer", "rental", "payment")]
+
+
+def of_store(hq: Site, number: int = 3) -> list[list[int]]:
+    """What the site of a store is to have, as the owner of the tables reads it."""
+    mine = f"SELECT id FROM public.customer WHERE store_id = {number}"
+    rentals = f"SELECT id FROM public.rental WHERE customer_id IN ({mine})"
+    payments = f"SELECT id FROM public.payment WHERE rental_id IN ({rentals})"
+    return [
+        [row[0] for row in run(hq, f"{one} ORDER BY 1")]
+        for one in (mine, rentals, payments)
+    ]
+
+
+def test_rows_follow_their_parents(sites: Directory, granted: Site) -> None:
+    hq = sites["hq"]
+    assert every(granted) == of_store(hq) == [[2, 4], [21, 22, 41], [211, 221, 411]]
+    for statements in (
+        ["UPDATE public.customer SET store_id = 4 WHERE id = 2"],
+        ["UPDATE public.customer SET store_id = 3 WHERE id IN (1, 2)"],
+        # Changed, and gone with the parent.
+        [
+            "UPDATE public.payment SET amount = 9 WHERE id = 211",
+            "DELETE FROM public.payment WHERE id = 221",
+            "UPDATE public.customer SET store_id = 4 WHERE id = 2",
+        ],
+        # From a parent of the site to one that it does not have, and back.
+        ["UPDATE public.rental SET customer_id = 3 WHERE id = 41"],
+        [
+            "UPDATE public.rental SET customer_id = 4 WHERE id = 41",
+            "UPDATE public.payment SET rental_id = 41 WHERE id = 211",
+        ],
+        [
+            "UPDATE public.payment SET rental_id = 31 WHERE id = 211",
+            "INSERT INTO public.payment VALUES (412, 41, 1), (312, 31, 1)",
+        ],
+        [
+            "DELETE FROM public.payment WHERE rental_id = 11",
+            "DELETE FROM public.rental WHERE id = 11",
+            "DELETE FROM public.customer WHERE id = 1",
+        ],
+    ):
+        run(hq, *statements)
+        reports = refresh(granted, "shop")
+        assert every(granted) == of_store(hq), statements
+        assert {one.method for one in reports.values()} == {"fast"}
+
+
+def test_rows_changed_at_the_site_leave_with_what_they_follow(
+    sites: Directory, granted: Site
+) -> None:
+    """At the site, rental 21 has another customer than at the master, which is gone."""
+    hq = sites["hq"]
+    run(granted, "UPDATE public.rental SET customer_id = 4 WHERE id = 21")
+    run(hq, "UPDATE public.customer SET store_id = 4 WHERE id = 2")
+    refresh(granted, "shop", push_deferred_rpc=False)
+    deferred.push(granted)
+    refresh(granted, "shop")
+    refresh(granted, "shop")
+    assert every(granted) == of_store(hq) == [[4], [41], [411]]
+
+
+def test_pushes_keep_to_rows_whose_parents_are_granted(
+    sites: Directory, granted: Site
+) -> None:
+    hq = sites["hq"]
+    run(
+        granted,
+        "INSERT INTO public.customer VALUES (6, 3)",
+        "INSERT INTO public.rental VALUES (61, 6, 'new')",
+        "INSERT INTO public.payment VALUES (611, 61, 5)",
+        "UPDATE public.rental SET customer_id = 6 WHERE id = 21",
+    )
+    run(granted, "UPDATE public.payment SET amount = 7 WHERE id = 411")
+    run(granted, "DELETE FROM public.payment WHERE id = 221")
+    report = deferred.push(granted)
+    assert (report.transactions, report.errors) == (3, 0)
+    assert of_store(hq) == [[2, 4, 6], [21, 22, 41, 61], [211, 411, 611]]
+    refresh(granted, "shop")
+    assert every(granted) == of_store(hq)
+
+
+def test_rows_of_parents_that_are_not_granted_are_parked(
+    sites: Directory, granted: Site
+) -> None:
+    """They are when the customer has gone, which the site does not know yet."""
+    hq = sites["hq"]
+    run(hq, "UPDATE public.customer SET store_id = 4 WHERE id = 2")
+    run(granted, "INSERT INTO public.rental VALUES (23, 2, 'new')")
+    run(
+        granted,
+        "INSERT INTO public.customer VALUES (6, 3)",
+        "UPDATE public.rental SET customer_id = 6 WHERE id = 41",
+        "INSERT INTO public.payment VALUES (61, 21, 5)",
+    )
+    run(granted, "UPDATE public.payment SET amount = 7 WHERE id = 411")
+    report = deferred.push(granted)
+    assert (report.transactions, report.errors) == (3, 2)
+    assert of_store(hq) == [[4], [41], [411]]
+    assert run(hq, "SELECT amount FROM public.payment WHERE id = 411") == [(7,)]
+    why = run(hq, "SELECT error_message FROM snaptide.error_transaction")
+    assert [one for [one] in why if "does not grant to this site" not in str(one)] == []
+    reports = deferred.retry_errors(hq)
+    assert [one.applied for one in reports] == [False, False]
+    assert all("not granted to jfk" in str(one.reason) for one in reports)
+    assert of_store(hq) == [[4], [41], [411]]
+    run(hq, "UPDATE public.customer SET store_id = 3 WHERE id = 2")
+    assert [one.applied for one in deferred.retry_errors(hq)] == [True, True]
+    assert of_store(hq) == [[2, 4, 6], [21, 22, 23, 41], [61, 211, 221, 411]]
+
+
+def test_a_snapshot_follows_what_the_publication_says(
+    sites: Directory, store: str
+) -> None:
+    hq = sites["hq"]
+    grant_families(hq, "jfk", store)
+    with as_login(sites, store) as directory:
+        jfk = directory["jfk"]
+        snapshots.create(jfk, "customer", master="hq", group="shop")
+        columns = ["id", "customer_id", "kind"]
+        for where in (None, "id > 0"):
+            with pytest.raises(BeyondGrant, match="--follow customer"):
+                snapshots.create(
+                    jfk,
+                    "rental",
+                    master="hq",
+                    group="shop",
+                    where=where,
+                    columns=columns,
+                )
+        snapshots.create(
+            jfk,
+            "rental",
+            master="hq",
+            group="shop",
+            follow=["customer"],
+            columns=columns,
+        )
+        refresh(jfk, "shop")
+        assert ids(jfk, "rental") == of_store(hq)[1]
+        with pytest.raises(BeyondGrant, match="has no condition"):
+            snapshots.alter_condition(jfk, "customer", where="id > 0")
+        masters.alter_publication(
+            hq,
+            "shop",
+            ["customer", "rental"],
+            where={
+                "customer": "store_id = :store",
+                "rental": "customer_id = :store",
+            },
+        )
+        with pytest.raises(BeyondGrant, match="rental chooses its rows itself"):
+            refresh(jfk, "shop")
+
+
+def test_a_publication_shows_what_its_rows_follow(sites: Directory, store: str) -> None:
+    hq = sites["hq"]
+    grant_families(hq, "jfk", store)
+    shown = {one.table: one.where for one in masters.list_publications(hq)[0].tables}
+    assert shown == {
+        "customer": '"store_id" = :store',
+        "rental": "follows customer",
+        "payment": "follows rental",
+    }
+
+
+REFUSED = {
+    "follows shop": "no foreign key 'shop'",
+    "follows customer OR true": "no foreign key",
+    "follows customer AND follows customer": "twice",
+    "follows customer AND kind = :kind": "does not record kind",
+    "follows": "not of the form",
+}
+
+
+@pytest.mark.parametrize("where", REFUSED)
+def test_what_cannot_be_followed_is_refused(
+    sites: Directory, store: str, where: str
+) -> None:
+    with pytest.raises(masters.BadTemplate, match=REFUSED[where]):
+        masters.create_publication(
+            sites["hq"], "shop", ["customer", "rental"], where={"rental": where}
+        )
+
+
+def test_parents_that_cannot_be_followed_are_refused(
+    sites: Directory, store: str
+) -> None:
+    hq = sites["hq"]
+
+    def refused(match: str) -> None:
+        with pytest.raises(masters.BadTemplate, match=match):
+            masters.create_publication(hq, "shop", tables, where=where)
+
+    tables, where = ["rental"], {"rental": "follows customer"}
+    refused("customer .customer_id., which is not in this publication")
+    tables = ["customer", "rental"]
+    masters.alter_snapshot_log(hq, "rental", partition_columns=[])
+    refused("does not record customer_id")
+    masters.alter_snapshot_log(hq, "rental", partition_columns=["customer_id"])
+    run(hq, "ALTER TABLE public.customer ADD last int REFERENCES public.rental")
+    masters.alter_snapshot_log(hq, "customer", partition_columns=["last"])
+    where = {"rental": "follows customer", "customer": "follows rental"}
+    refused("which follows it in turn")
+    with pytest.raises(masters.CannotPublish, match="must include customer_id"):
+        masters.create_publication(
+            hq,
+            "shop",
+            tables,
+            where={"rental": "follows customer"},
+            columns={"rental": ["id"]},
+        )
