@@ -64,6 +64,12 @@ def source_of(connection: Connection, table: QualifiedName, column: str) -> Sour
             f"{name}: sequence {row.sequence} begins again at its end (CYCLE), so its "
             "numbers come twice."
         )
+    if row.bound and not row.usable:
+        raise CannotLease(
+            f"{name}: {row.login} is the login of a grant, which leases no numbers: a "
+            "site has to give its own, as by uuidv7, or connects as a user that is no "
+            "login of a publication."
+        )
     if not row.usable:
         raise CannotLease(
             f"{name}: Snaptide's user may not draw from {row.sequence}. Run: GRANT "
@@ -103,6 +109,8 @@ SELECT format('%I.%I', n.nspname, c.relname) AS sequence,
        s.seqincrement AS increment, s.seqmax AS most, s.seqmin AS least,
        s.seqstart AS begins, s.seqcycle AS cycles, quote_ident(session_user) AS login,
        has_sequence_privilege(c.oid, 'USAGE') AS usable,
+       EXISTS (SELECT FROM pg_roles WHERE rolname = 'snaptide_site'
+               AND pg_has_role(oid, 'USAGE')) AS bound,
        CASE WHEN has_sequence_privilege(c.oid, 'USAGE')
             THEN pg_sequence_last_value(c.oid) END AS position
 FROM pg_attribute a
