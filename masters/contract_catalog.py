@@ -67,7 +67,7 @@ contract = Table(
     Column("seen", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     UniqueConstraint("site_id", "refresh_group"),
     CheckConstraint("state IN ('kept', 'late', 'broken', 'released')", name="state"),
-    CheckConstraint("on_breach IN ('tell', 'release')", name="on_breach"),
+    CheckConstraint("on_breach IN ('tell', 'repair', 'release')", name="on_breach"),
 )
 
 #: The states that a contract has had.

@@ -196,6 +196,7 @@ if TYPE_CHECKING:
         SnapshotDescription as SnapshotDescription,
         SnapshotReport as SnapshotReport,
         SnapshotShape as SnapshotShape,
+        WayTaken as WayTaken,
     )
     from snapshots.spark.errors import (
         JavaMissing as JavaMissing,

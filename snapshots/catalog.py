@@ -69,6 +69,8 @@ promise = Table(
     ),
     Column("visible_within", Interval),
     Column("answered_within", Interval),
+    # Whether refreshes take the way that costs least (`snapshots.differences.ways`).
+    Column("repair", Boolean, nullable=False, server_default=text("false")),
     # What the last look at answers found, and since when it is so
     # (`snapshots.creating.answers`).
     Column("state", Text, nullable=False, server_default=text("'kept'")),
@@ -107,6 +109,9 @@ refresh_run = Table(
     Column("seconds", Double, nullable=False),
     # Seconds by step.
     Column("steps", JSONB, nullable=False),
+    # By snapshot, the way by which it was compared, the size and seconds of that, and
+    # what the ways were estimated to take (`snapshots.reports.WayTaken`).
+    Column("ways", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     # Of its snapshots, those that there were.
     Column("methods", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("inserted", BigInteger, nullable=False, server_default=text("0")),

@@ -262,6 +262,22 @@ class SnapshotReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WayTaken:
+    """The way by which a refresh compared a snapshot, and what it has cost."""
+
+    #: fast, by the keys of the snapshot log; sums, of all rows at each side; complete
+    way: str
+    #: how many keys were compared; if not fast, about how many rows the master table
+    #: has, or None if the master has no statistics of it
+    size: int | None
+    #: how long it took to read and compare the rows
+    seconds: float
+    #: by way that could be taken, what was expected; empty unless the group's contract
+    #: asks for the cheapest way
+    estimates: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeftBehind:
     """A snapshot that a refresh of its group left at the moment that it showed."""
 

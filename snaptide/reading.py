@@ -196,6 +196,14 @@ def _of_groups() -> sa.Select[Any]:
         .order_by(last.id.desc())
         .limit(1)
     )
+    ways = (
+        select(last.ways)
+        .where(
+            last.refresh_group == at.name, last.ways != literal_column("'{}'::jsonb")
+        )
+        .order_by(last.id.desc())
+        .limit(1)
+    )
     return select(
         *(at.name, at.master, at.refreshed_at, at.last_error, at.held_back),
         *(at.rows_inserted, at.rows_updated, at.rows_deleted, at.rows_held_back),
@@ -203,6 +211,8 @@ def _of_groups() -> sa.Select[Any]:
         members.scalar_subquery().label("snapshots"),
         # Of the refresh that brought what the group shows.
         steps.scalar_subquery().label("steps"),
+        # Of the last one that compared rows.
+        ways.scalar_subquery().label("ways"),
     ).order_by(at.name)
 
 

@@ -63,6 +63,8 @@ class GroupStatus:
     steps: tuple[StepTimes, ...]
     #: None when the master cannot say
     lag: Lag | None
+    #: by snapshot, the way of its last refresh, and its cost (`snapshots.WayTaken`)
+    ways: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     #: its snapshots that show an earlier moment
     behind: tuple[SnapshotBehind, ...] = ()
 
@@ -321,6 +323,7 @@ def _groups(
             held_back=row.held_back,
             rows={kind: getattr(row, f"rows_{kind}") for kind in _WRITTEN},
             steps=steps.get(row.name, ()),
+            ways=row.ways or {},
             lag=None if alone else lag_of(connection, site, row),
             behind=tuple(_behind(found, row.name)),
         )

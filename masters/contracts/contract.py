@@ -30,6 +30,7 @@ class OnBreach(StrEnum):
     """What becomes of a site that breaks its contract."""
 
     TELL = "tell"
+    REPAIR = "repair"
     RELEASE = "release"
 
 
@@ -46,7 +47,7 @@ class Terms:
     may_be_away: timedelta | None = None
     #: bytes of the snapshot logs that may be kept because of the site
     log_share: int | None = None
-    #: tell of the breach, or release the site, too
+    #: tell of the breach; also repair the site, or release it
     on_breach: OnBreach = OnBreach.TELL
 
 
@@ -82,6 +83,8 @@ class Promised:
 
     visible_within: timedelta | None = None
     answered_within: timedelta | None = None
+    #: its refreshes take the way that costs least
+    repair: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,11 +158,14 @@ def refuse_unfit(terms: Terms) -> None:
             f"{terms.visible_within} within which changes are to be visible."
         )
     may_break = terms.may_be_away is not None or terms.log_share is not None
-    if terms.on_breach is OnBreach.RELEASE and not may_break:
+    if terms.on_breach is not OnBreach.TELL and not may_break:
         raise TermsContradict(
-            "The site is to be released, but neither how long it may be away nor its "
-            "share of the logs is limited."
+            f"The site is to be {_DONE[terms.on_breach]}, but neither how long it may "
+            "be away nor its share of the logs is limited."
         )
+
+
+_DONE = {OnBreach.REPAIR: "repaired", OnBreach.RELEASE: "released"}
 
 
 def _is_negative(terms: Terms) -> bool:
@@ -187,7 +193,8 @@ def promises_can_be_read(connection: Connection) -> bool:
 
 def promised(connection: Connection, site_id: uuid.UUID, group: str) -> Promised:
     """What a master promises a group; nothing without a contract."""
-    wanted = select(_at.visible_within, _at.answered_within)
+    repair = (_at.on_breach == OnBreach.REPAIR).label("repair")
+    wanted = select(_at.visible_within, _at.answered_within, repair)
     its = _at.site_id == site_id, _at.refresh_group == group
     found = connection.execute(wanted.where(*its)).one_or_none()
     return Promised() if found is None else Promised(**found._mapping)

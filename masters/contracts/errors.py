@@ -27,7 +27,7 @@ class TermsContradict(SnaptideError):
 
     code = "SNP-442"
     hint = (
-        "A site may be away for longer than its changes may be invisible, a release "
-        "needs a limit at which it happens, and answers are promised to a group that "
-        "has an updatable snapshot. Nothing was changed."
+        "A site may be away for longer than its changes may be invisible, a repair "
+        "and a release need a limit at which they happen, and answers are promised to "
+        "a group that has an updatable snapshot. Nothing was changed."
     )

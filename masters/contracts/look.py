@@ -78,9 +78,10 @@ def _look(connection: Connection, row: Row[Any], now: float) -> bool:
     partly = (
         row.state == ContractState.RELEASED and seen is not None and bool(seen.released)
     )
-    releases = _breaks(found) and row.on_breach == OnBreach.RELEASE
-    if releases and seen is not None:
-        found = replace(found, reason=_release(connection, row, seen, found, now))
+    chosen = _to_release(row, seen, now) if seen is not None else ()
+    releases = bool(chosen)
+    if chosen:
+        found = replace(found, reason=_release(connection, row, chosen, found))
     ended = late.take(connection, row, now)
     if releases or partly:
         found = replace(found, state=ContractState.RELEASED, age=None)
@@ -95,10 +96,9 @@ def _look(connection: Connection, row: Row[Any], now: float) -> bool:
 
 
 def _release(
-    connection: Connection, row: Row[Any], seen: Measured, found: _Found, now: float
+    connection: Connection, row: Row[Any], chosen: Sequence[str], found: _Found
 ) -> str:
-    """Release the snapshots that break a contract; returns why."""
-    chosen = _to_release(row, seen, now)
+    """Release snapshots that break a contract; returns why."""
     registration.release(connection, row.site_id, chosen)
     if {*chosen} == {*row.snapshots}:
         return str(found.reason)
@@ -106,17 +106,20 @@ def _release(
 
 
 def _to_release(row: Row[Any], seen: Measured, now: float) -> Sequence[str]:
-    """The snapshots because of which a contract is broken.
+    """The snapshots that a contract has released, because they break it.
 
     The others cost the master nothing beyond the contract, and a return that finds
-    their logs is fast.
+    their logs is fast. A site that is to be repaired has its logs kept for that, up to
+    its share of them.
     """
-    over = {
-        name
-        for name, since in seen.waits.items()
-        if _is_over(now - since, row.may_be_away)
-    }
-    if row.log_share is not None and seen.log_bytes > row.log_share:
+    over: set[str] = set()
+    if row.on_breach == OnBreach.RELEASE:
+        over |= {
+            name
+            for name, since in seen.waits.items()
+            if _is_over(now - since, row.may_be_away)
+        }
+    if row.on_breach != OnBreach.TELL and _is_over_share(row, seen):
         over |= seen.kept_for
     return sorted(over)
 
@@ -147,8 +150,8 @@ def _state_at(row: Row[Any], age: float) -> ContractState:
     )
 
 
-def _breaks(found: _Found) -> bool:
-    return found.state is ContractState.BROKEN
+def _is_over_share(row: Row[Any], seen: Measured) -> bool:
+    return row.log_share is not None and seen.log_bytes > row.log_share
 
 
 def _judged(row: Row[Any], measured: Measured | None, now: float) -> _Found:
@@ -162,14 +165,14 @@ def _judged(row: Row[Any], measured: Measured | None, now: float) -> _Found:
         )
     age = max(now - min(measured.waits.values(), default=now), 0.0)
     state, reason = _state_at(row, age), None
-    if state is ContractState.BROKEN:
-        reason = _too_old(age, row.may_be_away)
-    elif row.log_share is not None and measured.log_bytes > row.log_share:
+    if _is_over_share(row, measured):
         state = ContractState.BROKEN
         reason = (
             f"{measured.log_bytes:,} bytes of logs are kept because of it; its share "
             f"is {row.log_share:,}."
         )
+    elif state is ContractState.BROKEN:
+        reason = _too_old(age, row.may_be_away)
     elif state is ContractState.LATE:
         reason = _too_old(age, row.visible_within)
     return _Found(state=state, reason=reason, age=age, measured=measured)

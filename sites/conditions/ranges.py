@@ -183,6 +183,15 @@ def rows_within(connection: Connection, table: QualifiedName, size: int) -> int 
     return int(rows / float(taken) * size) if rows and taken else None
 
 
+def rows_about(connection: Connection, table: QualifiedName) -> int | None:
+    """About how many rows a table has, by the same statistics; None if unknown."""
+    found = _leaves(table).subquery()
+    rows = select(func.sum(func.greatest(_CLASS.c.reltuples, 0))).join_from(
+        found, _CLASS, _CLASS.c.oid == found.c.oid
+    )
+    return int(connection.scalar(rows) or 0) or None
+
+
 def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:
     name = QualifiedName(leaf.nspname, leaf.relname)
     pages = leaf.bytes // leaf.block

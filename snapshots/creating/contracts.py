@@ -37,8 +37,10 @@ def set_contract(
         may_be_away: as `visible_within`; if one is older, the contract is broken.
         log_share: how many bytes of snapshot logs may be kept because of this site
             alone; more breaks the contract.
-        on_breach: `tell` of a breach, or also `release` the site: the master keeps no
-            log for it from then on, until its next refresh.
+        on_breach: `tell` of a breach, and no more; `repair` the site: its refreshes
+            take the way that costs least, and the master keeps its logs for them, up to
+            `log_share`; or `release` the site: the master keeps no log for it from then
+            on, until its next refresh.
 
     Raises:
         UnknownSnapshot: the site has no such group.
@@ -66,7 +68,11 @@ def set_contract(
             "an answer."
         )
     keys = [one.key for one in members]
-    promised = Promised(visible_within=visible_within, answered_within=answered_within)
+    promised = Promised(
+        visible_within=visible_within,
+        answered_within=answered_within,
+        repair=on_breach is OnBreach.REPAIR,
+    )
     with identity.initialised(site.peer(found.master)) as master:
         made = contract.put(master, who.site_id, site.name, group, keys, terms)
         # The site commits first: if the master then does not, a refresh of the site

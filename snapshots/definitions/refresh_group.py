@@ -52,6 +52,8 @@ class RefreshGroup:
     has_left: bool
     #: whether its master has promised it something within a time
     has_promise: bool
+    #: whether its contract has refreshes take the way that costs least
+    repairs: bool
 
     def shown_by(self, one: Snapshot) -> str | None:
         """The moment of the master that a snapshot of the group shows."""
@@ -328,6 +330,9 @@ _FOUND = select(
     sa.exists()
     .where(catalog.promise.c.refresh_group == _group.c.name)
     .label("has_promise"),
+    sa.exists()
+    .where(catalog.promise.c.refresh_group == _group.c.name, catalog.promise.c.repair)
+    .label("repairs"),
 ).where(_group.c.name == sa.bindparam("its_group", type_=Text))
 _FIND = planned_once(_FOUND)
 _LOCK = planned_once(_FOUND.with_for_update(key_share=True))

@@ -89,6 +89,8 @@ class Done:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    #: by snapshot, the way by which it was compared (`snapshots.reports.WayTaken`)
+    ways: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     #: rows that it left alone, by what holds them back
     held: Mapping[str, int] = field(default_factory=dict)
     #: why it failed, or what of it the site refused
@@ -232,6 +234,7 @@ def _values(
     given = {
         "outcome": outcome,
         "methods": sorted(set(done.methods)),
+        "ways": dict(done.ways),
         **done.rows,
         **_taken(done.steps),
     }

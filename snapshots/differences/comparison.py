@@ -6,8 +6,9 @@ are read by the executors and staged at the site (`snapshots.differences.large`)
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,7 +23,7 @@ from snapshots.differences.packed import Pair
 from snapshots.differences.stage import Stage
 from snapshots.differences.window import FAST, Member
 from snapshots.keys import ALWAYS_FEW, Keys
-from snapshots.reports import Cause
+from snapshots.reports import Cause, WayTaken
 from snapshots.side import FEW, Side, Sides
 
 #: More rows than this are compared by executors.
@@ -65,6 +66,13 @@ class Compared:
     #: leaves with, or ""; and a summary of these
     leaving: pa.Table | None = None
     because: tuple[Cause, ...] = ()
+    #: whether both sides have summed up all rows
+    by_sums: bool = False
+    #: how long it took to read and compare the rows; the shares of those that are
+    #: compared together are equal
+    seconds: float = 0.0
+    #: the way that was taken, for the note of the refresh
+    way: WayTaken | None = None
 
     @property
     def differs(self) -> bool:
@@ -128,12 +136,16 @@ class _Read:
     member: Member
     pair: Pair
     window_keys: int | None
+    seconds: float = 0.0
 
 
 def _read(sides: Sides, one: Small) -> _Read:
+    began = time.monotonic()
     if one.member.method == FAST:
-        return _of_keys(sides, one)
-    return _of_all(sides, one.member, one.differing)
+        found = _of_keys(sides, one)
+    else:
+        found = _of_all(sides, one.member, one.differing)
+    return replace(found, seconds=time.monotonic() - began)
 
 
 def _of_keys(sides: Sides, one: Small) -> _Read:
@@ -209,8 +221,13 @@ def _images(
 
 
 def _compared(read: Sequence[_Read]) -> Iterator[Compared]:
+    began = time.monotonic()
     found = difference.small([one.pair for one in read])
+    share = (time.monotonic() - began) / max(len(read), 1)
     for one, changes in zip(read, found, strict=True):
         yield Compared(
-            member=one.member, difference=changes, window_keys=one.window_keys
+            member=one.member,
+            difference=changes,
+            window_keys=one.window_keys,
+            seconds=one.seconds + share,
         )

@@ -5,9 +5,10 @@ All executors see the moment that the transactions of this process have exported
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -65,8 +66,16 @@ def compare(sides: Sides, ready: Prepared, mine: Keys) -> Compared:
     Raises:
         StageFailed: a task failed; nothing was merged.
     """
-    if ready.keys is None:
-        return _complete(sides, ready.member)
+    began = time.monotonic()
+    found = (
+        _complete(sides, ready.member)
+        if ready.keys is None
+        else _fast(sides, ready, mine)
+    )
+    return replace(found, seconds=time.monotonic() - began)
+
+
+def _fast(sides: Sides, ready: Prepared, mine: Keys) -> Compared:
     queries = _window_queries(ready, mine)
     return Compared(
         member=ready.member,
@@ -77,17 +86,26 @@ def compare(sides: Sides, ready: Prepared, mine: Keys) -> Compared:
 
 def _complete(sides: Sides, member: Member) -> Compared:
     """Compare all rows, or only those of the buckets that differ."""
-    differing: tuple[int, ...] | None = None
-    if not buckets.mostly_differ(sides, member):
-        found = buckets.differing(sides, member)
-        if not found.numbers:
-            return comparison.equal(member)
-        if found.rows <= comparison.most_rows(sides.master, member.snapshot.master):
-            none = keys.none(member.snapshot.key_names)
-            few = Small(member=member, changed=none, mine=none, differing=found.numbers)
-            return next(comparison.compare(sides, [few]))
-        if len(found.numbers) * 2 < buckets.BUCKETS:
-            differing = found.numbers
+    if not member.summed_up or buckets.mostly_differ(sides, member):
+        return _all_staged(sides, member, None)
+    return replace(_by_sums(sides, member), by_sums=True)
+
+
+def _by_sums(sides: Sides, member: Member) -> Compared:
+    found = buckets.differing(sides, member)
+    if not found.numbers:
+        return comparison.equal(member)
+    if found.rows <= comparison.most_rows(sides.master, member.snapshot.master):
+        none = keys.none(member.snapshot.key_names)
+        few = Small(member=member, changed=none, mine=none, differing=found.numbers)
+        return next(comparison.compare(sides, [few]))
+    some = len(found.numbers) * 2 < buckets.BUCKETS
+    return _all_staged(sides, member, found.numbers if some else None)
+
+
+def _all_staged(
+    sides: Sides, member: Member, differing: tuple[int, ...] | None
+) -> Compared:
     queries = comparison.of_all(sides, member, differing)
     staged = _staged(sides, member, queries, twice=False)
     return Compared(member=member, difference=staged, window_keys=None)

@@ -91,6 +91,11 @@ class Member:
     own: own_keys.Values = field(default_factory=dict)
     #: those columns of the master table that a lens makes for this site, by name
     old: Mapping[str, OldColumn] = field(default_factory=dict)
+    #: if all rows of a large table are compared, whether each side sums them up first
+    summed_up: bool = True
+    #: by way that it could be compared by, the seconds that were expected
+    #: (`snapshots.differences.ways`); None if nothing says so
+    estimates: Mapping[str, float | None] = field(default_factory=dict)
     #: a further condition on the rows that are looked at, at either side
     #: (`snapshots.check`); it has the master table's name for them
     only: str | None = None

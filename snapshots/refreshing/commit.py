@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 from sqlalchemy import Connection, exists, not_, or_, select, update
@@ -77,7 +77,7 @@ def _commit(
             first_load.finish(connection, member, definition, task.master.name)
         if new:
             queues = _queues(connection)  # those of the new snapshots are made now
-        done = _done(task, methods, merged, loaded)
+        done = _done(task, methods, compared, merged, loaded)
         merge.settle(connection, task.group, seen, methods, merged, queues, done)
         refresh_group.leave_behind(
             connection, task.group, seen.master.incarnation, task.left
@@ -89,6 +89,7 @@ def _commit(
 def _done(
     task: Task,
     methods: Mapping[str, str],
+    compared: Sequence[Compared],
     merged: Mapping[str, Merged],
     loaded: Mapping[str, int],
 ) -> Done:
@@ -100,6 +101,11 @@ def _done(
     return Done(
         steps=task.steps.seconds,
         methods=[*methods.values()],
+        ways={
+            one.member.snapshot.key: asdict(one.way)
+            for one in compared
+            if one.way is not None
+        },
         inserted=sum(one.inserted for one in written) + sum(loaded.values()),
         updated=sum(one.updated for one in written),
         deleted=sum(one.deleted for one in written),

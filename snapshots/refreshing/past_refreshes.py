@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from sites.sessions import identity
 from sites.sessions.site import Site
@@ -14,6 +14,11 @@ from snapshots.catalog import refresh_run
 from snapshots.definitions import refresh_group
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_notes import STEPS
+from snapshots.differences.estimate import Costs
+from snapshots.reports import WayTaken
+
+#: So many refreshes of each way say what it costs.
+CONSIDERED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,8 @@ class PastRefresh:
     seconds: float
     #: the same by step, in their order: push, ask, start, window, compare, load, merge
     steps: Mapping[str, float]
+    #: by snapshot that was compared, the way and its cost
+    ways: Mapping[str, WayTaken]
     #: load, fast and complete, those that its snapshots had; none if it failed
     methods: tuple[str, ...]
     inserted: int
@@ -75,8 +82,32 @@ def list_refreshes(
                 **{
                     **row._mapping,
                     "methods": tuple(row.methods),
+                    "ways": {name: WayTaken(**one) for name, one in row.ways.items()},
                     "steps": {n: row.steps[n] for n in STEPS if n in row.steps},
                 }
             )
             for row in rows
         ]
+
+
+def costs(connection: Connection, group: str) -> Mapping[str, Mapping[str, Costs]]:
+    """What the last refreshes of a group have cost, by snapshot and way.
+
+    With the refreshes that a site does not keep any more, what they have cost is
+    forgotten: a way that was dear once is tried again.
+    """
+    at = refresh_run.c
+    rows = connection.scalars(
+        select(at.ways)
+        .where(at.refresh_group == group, at.ways != {})
+        .order_by(at.id.desc())
+    )
+    found: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    for ways in rows:
+        for name, one in ways.items():
+            if one["size"] is None:
+                continue
+            past = found.setdefault(name, {}).setdefault(one["way"], [])
+            if len(past) < CONSIDERED:
+                past.append((one["size"], one["seconds"]))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -34,6 +35,7 @@ from snapshots.differences import (
     leaving,
     moved,
     stage,
+    ways,
     window,
 )
 from snapshots.differences.comparison import Compared, Small
@@ -42,7 +44,7 @@ from snapshots.differences.window import FAST, LOAD, Member, Window
 from snapshots.errors import PositionMoved
 from snapshots.keys import Keys
 from snapshots.merging.merge import Merged
-from snapshots.refreshing import extra_keys, first_load, former, idle
+from snapshots.refreshing import extra_keys, first_load, former, idle, past_refreshes
 from snapshots.refreshing.commit import commit
 from snapshots.refreshing.task import (
     Task,
@@ -104,7 +106,7 @@ def refresh_once(
         sides = Sides(
             master=Side(site=task.master, at=master), site=Side(site=task.site, at=site)
         )
-        seen = moved.find(sides, seen)
+        seen = _cheapest(task, sides, moved.find(sides, seen))
         with failing_lens.named(task.master, seen.members):
             here, compared, loaded = _read_and_compare(
                 task, sides, pair, seen, progress
@@ -132,6 +134,14 @@ def _window(
     return window.read(
         master, site, task.who, group, task.members, task.methods, registered
     )
+
+
+def _cheapest(task: Task, sides: Sides, seen: Window) -> Window:
+    """Take the way that costs least, if the group's contract asks for it."""
+    if not task.group.repairs:
+        return seen
+    past = past_refreshes.costs(sides.site.at, task.group.name)
+    return ways.choose(sides, seen, task.methods, past)
 
 
 def _make_logs_whole(task: Task, seen: Window) -> None:
@@ -193,7 +203,7 @@ def _read_and_compare(
     site, master = sides.site.at, sides.master.at
     known = [m for m in seen.members if m.method != LOAD]
     task.steps.begin(COMPARE)
-    ready = [_ready(sides, member) for member in known]
+    prepared = [_ready(sides, member) for member in known]
     site.commit()
     # Only now does the site's own moment begin.
     here = _hold_own_moment(site, known)
@@ -204,8 +214,11 @@ def _read_and_compare(
     loaded = _load(task, master, seen, progress)
     task.steps.begin(COMPARE)
     faults.point("refresh.after_load")
+    ready = [keys for keys, _ in prepared]
+    found = _compare(sides, seen, ready, mine)
     compared = [
-        leaving.tell_apart(sides, found) for found in _compare(sides, seen, ready, mine)
+        replace(leaving.tell_apart(sides, one), way=ways.taken(sides, one, seconds))
+        for one, (_, seconds) in zip(found, prepared, strict=True)
     ]
     return here, compared, loaded
 
@@ -278,12 +291,17 @@ def _meet(task: Task, pair: Pair, seen: Window) -> None:
         contacts.meet(site, master, replace(pair, master=seen.master))
 
 
-def _ready(sides: Sides, member: Member) -> Keys | large.Prepared:
-    """The keys of the window, needed before the site's own moment begins."""
-    found = comparison.small_window(sides, member)
+def _ready(sides: Sides, member: Member) -> tuple[Keys | large.Prepared, float]:
+    """The keys of the window, needed before the site's own moment begins.
+
+    Returns:
+        These, and how many seconds that took.
+    """
+    began = time.monotonic()
+    found: Keys | large.Prepared | None = comparison.small_window(sides, member)
     if found is None:
-        return large.prepare(sides.site.site, sides.master.at, member)
-    return found
+        found = large.prepare(sides.site.site, sides.master.at, member)
+    return found, time.monotonic() - began
 
 
 def _compare(

@@ -59,7 +59,8 @@ def set_(
         str, typer.Option(help="The logs kept because of it alone: 20GB; none.")
     ] = NONE,
     on_breach: Annotated[
-        OnBreach, typer.Option(help="Tell of a breach, or release the site, too.")
+        OnBreach,
+        typer.Option(help="Tell of a breach; also repair or release the site."),
     ] = OnBreach.TELL,
 ) -> None:
     """Set how old what a refresh group shows may be, and what it may cost its master.
@@ -149,7 +150,7 @@ def _limits(one: Contract) -> str:
         f"logs {size(one.log_bytes or 0)} of {as_size(one.log_share)}"
         if one.log_share
         else "",
-        "release" if one.on_breach is OnBreach.RELEASE else "",
+        "" if one.on_breach is OnBreach.TELL else one.on_breach,
     ]
     return ", ".join(filter(None, limits))
 

@@ -8,6 +8,7 @@ import typer
 from rich.console import Group
 
 import snapshots
+from snapshots import WayTaken
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.confirm import Yes, confirm
 from snaptide.cli.output import show, show_facts, table
@@ -45,7 +46,7 @@ def held(
     )
 
 
-COLUMNS = ["ended", "outcome", "methods", "times", "took", "steps"]
+COLUMNS = ["ended", "outcome", "methods", "ways", "times", "took", "steps"]
 COLUMNS += ["inserted", "updated", "deleted", "held", "problem"]
 
 
@@ -68,6 +69,7 @@ def refreshes(
             one.ended_at,
             one.outcome,
             one.methods,
+            {name: _way(way) for name, way in one.ways.items()},
             one.refreshes,
             duration(one.seconds),
             {step: duration(seconds) for step, seconds in one.steps.items()},
@@ -80,6 +82,13 @@ def refreshes(
         for one in found
     ]
     show(program, found, lambda: table(COLUMNS, rows))
+
+
+def _way(taken: WayTaken) -> str:
+    """As "sums 2.0 s (expected: fast 9.0 s, sums 1.5 s)"."""
+    said = [f"{way} {duration(cost)}" for way, cost in taken.estimates.items()]
+    expected = f" (expected: {', '.join(said)})" if said else ""
+    return f"{taken.way} {duration(taken.seconds)}{expected}"
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="name or schema.name")]

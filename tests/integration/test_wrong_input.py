@@ -92,6 +92,7 @@ WRONG = {
         ("jfk item --visible-within -1h", 2, "SNP-404 -1h"),
         ("jfk item --visible-within 2d --may-be-away 1d", 1, "SNP-442"),
         ("jfk item --visible-within 1h --on-breach release", 1, "SNP-442"),
+        ("jfk item --visible-within 1h --on-breach repair", 1, "SNP-442 repaired"),
         ("jfk item --log-share much", 2, "SNP-404 much"),
         ("jfk item --log-share 0B", 1, "SNP-442"),
         ("jfk item --may-be-away 1d --on-breach shout", 2, "'shout'"),

@@ -38,6 +38,7 @@ def past(
         previous_at=previous,
         seconds=1,
         steps=steps,
+        ways={},
         methods=(),
         inserted=0,
         updated=0,
