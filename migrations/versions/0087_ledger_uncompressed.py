@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 
 revision = "0087"
-down_revision = "0083"
+down_revision = "0086"
 
 
 def upgrade() -> None:

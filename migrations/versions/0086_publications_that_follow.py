@@ -8,8 +8,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from sites.sessions.revisions import folder
 
-revision = "0085"
-down_revision = "0083"
+revision = "0086"
+down_revision = "0085"
 
 
 def upgrade() -> None:

@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0084"
-down_revision = "0083"
+revision = "0088"
+down_revision = "0087"
 
 
 def upgrade() -> None:

@@ -6,8 +6,8 @@ from alembic import op
 
 from sites.sessions.revisions import folder
 
-revision = "0084"
-down_revision = "0083"
+revision = "0085"
+down_revision = "0084"
 
 
 def upgrade() -> None:
