@@ -37,6 +37,7 @@ _CLASS = Table(
     Column("relfilenode", OID),
     Column("relpersistence", CHAR(1)),
     Column("reltuples", REAL),
+    Column("reltoastrelid", OID),
 )
 _NAMESPACE = Table("pg_namespace", _pg, Column("oid", OID), Column("nspname", Text))
 _INHERITS = Table("pg_inherits", _pg, Column("inhrelid", OID), Column("inhparent", OID))
@@ -140,11 +141,11 @@ def ctid_ranges(
         table: read with all its partitions and the tables that inherit from it.
         parts: how many ranges there should be in all; each partition has at
             least one. By default, one for each `part_bytes`, which are 64 MB if not
-            given.
+            given; values that are stored apart (TOAST) count.
     """
     locks.against_ddl(connection, table)
     found = connection.execute(_leaves(table)).all()
-    total = sum(leaf.bytes for leaf in found)
+    total = sum(leaf.bytes + leaf.apart for leaf in found)
     size = part_bytes or PART_BYTES
     if parts is not None:
         size = max(total // max(parts, 1), 1)
@@ -195,7 +196,7 @@ def rows_about(connection: Connection, table: QualifiedName) -> int | None:
 def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:
     name = QualifiedName(leaf.nspname, leaf.relname)
     pages = leaf.bytes // leaf.block
-    count = min(max(round(leaf.bytes / size), 1), max(pages, 1))
+    count = min(max(round((leaf.bytes + leaf.apart) / size), 1), max(pages, 1))
     if count == 1 or not leaf.has_pages:
         return [Range(table=name)]
     starts = [pages * i // count for i in range(count)]
@@ -224,7 +225,8 @@ def _leaves(table: QualifiedName) -> sa.Select[Any]:
             _NAMESPACE.c.nspname,
             _CLASS.c.relname,
             sa.case((noticed, _CLASS.c.relfilenode), else_=0).label("file"),
-            func.coalesce(func.pg_relation_size(_CLASS.c.oid), 0).label("bytes"),
+            _bytes(_CLASS.c.oid).label("bytes"),
+            _bytes(_CLASS.c.reltoastrelid).label("apart"),
             sa.cast(func.current_setting("block_size"), sa.Integer).label("block"),
             func.coalesce(_METHOD.c.amname == "heap", False).label("has_pages"),
         )
@@ -234,6 +236,11 @@ def _leaves(table: QualifiedName) -> sa.Select[Any]:
         .where(_CLASS.c.relkind != "p")
         .order_by(_NAMESPACE.c.nspname, _CLASS.c.relname)
     )
+
+
+def _bytes(table: ColumnElement[Any]) -> ColumnElement[int]:
+    """The size of a table's pages; 0 if there is no such table."""
+    return func.coalesce(func.pg_relation_size(table), 0)
 
 
 def _tid(page: int) -> ColumnElement[Any]:

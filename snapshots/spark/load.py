@@ -43,6 +43,8 @@ class CopyJob:
     copy: str
     #: that table; no trigger of a user fires there
     into: QualifiedName
+    #: both sides have the same types, whose values travel as the servers hold them
+    binary: bool = False
     #: settings of the transaction at the target, by name
     settings: Mapping[str, str] = field(default_factory=dict)
     #: jobs that are copied in the same transaction, after this one
@@ -141,9 +143,10 @@ def _copy(
     target: psycopg.Connection[tuple[object, ...]],
     job: CopyJob,
 ) -> int:
-    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(job.select))
+    form = sql.SQL(" (FORMAT binary)" if job.binary else "")
+    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(job.select)) + form
+    into = sql.SQL(job.copy) + form
     with source.cursor() as reader, target.cursor() as writer:
-        into = sql.SQL(job.copy)
         with reader.copy(out) as rows, writer.copy(into) as sink:
             for block in transport.joined(rows):
                 sink.write(block)

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+import masters
+import snapshots
 from sites import Directory
 from sites.catalog import metadata
+from sites.conditions import ranges
 from sites.conditions.ranges import ctid_ranges
 from sites.names import QualifiedName
 from sites.sessions.site import Site
@@ -161,6 +164,30 @@ def test_a_partition_that_runs_twice_writes_once(directory: Directory) -> None:
         attempt()
     assert sorted(written) == [0, 0, 0, 0, 5000]
     assert len(rows(branch, "copied")) == 5000
+
+
+def test_bytes_travel_as_the_servers_hold_them(
+    hq: Site, sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With rows of which all values but the keys are stored apart, in several parts."""
+    monkeypatch.setattr(ranges, "PART_BYTES", 2**20)
+    run(
+        hq,
+        "CREATE TABLE f (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), b bytea,"
+        " t text, at timestamptz)",
+        "ALTER TABLE f ALTER b SET STORAGE EXTERNAL",
+        "INSERT INTO f (b, t, at) SELECT decode(repeat(md5(n::text), 1000), 'hex'),"
+        " 'ä' || n, 'infinity' FROM generate_series(1, 300) n",
+        "INSERT INTO f (b) VALUES (NULL), (''), ('\\x00ff5c0a')",
+    )
+    with hq.transaction() as connection:
+        assert len(ctid_ranges(connection, QualifiedName("public", "f"))) > 1
+    masters.create_snapshot_log(hq, "f")
+    snapshots.create(sites["jfk"], "f", master="hq", group="g")
+    [report] = snapshots.refresh(sites["jfk"], "g").snapshots
+    assert report.inserted == 303
+    every = "SELECT * FROM f ORDER BY id"
+    assert run(sites["jfk"], every) == run(hq, every)
 
 
 def test_errors_do_not_show_passwords(
