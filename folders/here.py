@@ -7,11 +7,12 @@ import stat
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from folders.entries import MEANWHILE, SHA, Entry
 from folders.paths import OURS
 from folders.scan import Found, is_as_found, parents
+from masters.resolution import file_names
 
 #: How the names of unfinished files begin.
 _UNFINISHED = f"{OURS}new-"
@@ -158,12 +159,11 @@ def _set_time(file: Path, entry: Entry) -> None:
 
 def free_name(directory: Path, path: str, site: str) -> str:
     """The name under which a file stays that both sides have changed."""
-    whole = PurePosixPath(path)
+    stem, suffix = file_names.divide(path)
     said = f"conflict {site}"
     number = 1
     while True:
-        name = f"{whole.stem} ({said}){whole.suffix}"
-        made = str(whole.with_name(name))
+        made = file_names.append(stem, suffix, said)
         if not os.path.lexists(directory / made):
             return made
         number += 1

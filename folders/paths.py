@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from masters.resolution.file_names import LONGEST_NAME, LONGEST_PATH
+
 #: What the names of our own files in a directory begin with; no entry has such a name.
 OURS = ".snaptide-"
-
-_LONGEST_NAME = 255
-#: An index of PostgreSQL holds no more than 2,700 bytes, among them the id of an entry
-#: that is removed.
-_LONGEST_PATH = 2600
 
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"\\|?*]')
@@ -27,8 +24,8 @@ def why_not(path: str) -> str | None:
         size = len(path.encode())
     except UnicodeEncodeError:
         return "its name is not UTF-8"
-    if size > _LONGEST_PATH:
-        return f"its path is longer than {_LONGEST_PATH} bytes"
+    if size > LONGEST_PATH:
+        return f"its path is longer than {LONGEST_PATH} bytes"
     if path.startswith("/"):
         return "its path is not within the folder"
     reasons = (_why_not_named(name) for name in path.split("/"))
@@ -38,8 +35,8 @@ def why_not(path: str) -> str | None:
 def _why_not_named(name: str) -> str | None:
     if name in ("", ".", ".."):
         return "its path is not within the folder"
-    if len(name.encode()) > _LONGEST_NAME:
-        return f"its name is longer than {_LONGEST_NAME} bytes"
+    if len(name.encode()) > LONGEST_NAME:
+        return f"its name is longer than {LONGEST_NAME} bytes"
     if name.startswith(OURS):
         return f"names that begin with {OURS} are reserved for Snaptide"
     if _FORBIDDEN.search(name) or name[-1] in " .":

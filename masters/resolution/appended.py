@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from posixpath import splitext
 from typing import ClassVar, Self
 
 from masters.errors import InvalidParameter
+from masters.resolution import file_names
 from masters.resolution.conflict import Conflict, Decision, Kind, Resolution, undecided
 from masters.resolution.method import check_names, deciding_column, null_side, value_of
 from masters.resolution.takes import Takes
@@ -64,16 +64,16 @@ class _Append:
         text = value.rstrip(" ") if len(value) == self.length else value
         if not self.of_file:
             return self._append(text, "", conflict)
-        folder, slash, name = text.rpartition("/")
-        stem, suffix = splitext(name)
-        return self._append(folder + slash + stem, suffix, conflict)
+        return self._append(*file_names.divide(text), conflict)
 
     @abstractmethod
     def _append(self, text: str, suffix: str, conflict: Conflict) -> Resolution:
         """Decide with something put between text and suffix, or say why not."""
 
     def _joined(self, text: str, appended: str, suffix: str) -> str:
-        return text + (f" ({appended})" if self.of_file else appended) + suffix
+        if self.of_file:
+            return file_names.append(text, suffix, appended)
+        return text + appended + suffix
 
     def _becomes(self, value: str) -> Resolution:
         """Write the site's row with this value in the column."""
@@ -97,6 +97,7 @@ class AppendSequence(_Append):
         column: a text column of the constraint.
         length: how many characters the column holds; without limit if not given.
         of_file: the text is the path of a file: report.odt becomes report (X).odt.
+            A name that would be longer than 255 bytes is cut before that.
     """
 
     name: ClassVar[str] = "append_sequence"
@@ -128,6 +129,7 @@ class AppendSiteName(_Append):
         column: a text column of the constraint.
         length: how many characters the column holds; without limit if not given.
         of_file: the text is the path of a file: report.odt becomes report (X).odt.
+            A name that would be longer than 255 bytes is cut before that.
     """
 
     name: ClassVar[str] = "append_site_name"

@@ -107,6 +107,16 @@ def test_a_file_that_both_sides_have_changed_stays_twice(
         assert content(docs)[name] == f"docs {n}"
         assert content(docs) == content(other)
 
+    # A name that would be too long with that is cut.
+    long = f"{'ä' * 120}.txt"
+    for directory in (docs, other):
+        (directory / long).write_text(directory.name)
+    step(hq, docs)
+    [name] = step(hq, other).conflicts
+    assert name == f"{'ä' * 118} (conflict hq).txt"
+    step(hq, docs)
+    assert content(docs)[name] == content(other)[name] == "other"
+
     # The same on both sides is no conflict; a change beats a removal, on either side.
     (docs / "same").write_text("same")
     (other / "same").write_text("same")
@@ -265,17 +275,6 @@ def test_a_sync_that_breaks_off_is_taken_up(
     expected = {"b/x.txt": "x", "new.txt": "new", "y.txt": "changed"}
     assert content(docs) == content(other) == expected
     assert not (other / ".snaptide-new-0").exists()
-
-
-def test_a_file_whose_content_is_damaged_is_left_alone(
-    hq: Site, docs: Path, tmp_path: Path
-) -> None:
-    run(hq, "UPDATE docs_chunk SET data = 'z' WHERE data = 'y'")
-    other = tmp_path / "other"
-    other.mkdir()
-    said = "its content has not arrived yet, or is damaged"
-    assert left(hq, other) == {"y.txt": said}
-    assert content(other) == {"a/x.txt": "x"}
 
 
 def test_commands(snaptide: Snaptide, sites: Directory, tmp_path: Path) -> None:

@@ -139,6 +139,30 @@ def test_a_number_for_a_file_fits_the_column_too():
     assert method(conflict).values == {"path": "rep (42).odt"}
 
 
+@every_append
+@pytest.mark.parametrize(
+    ("stem", "suffix"),
+    [("n" * 251, ".odt"), ("ä" * 125, ".odt"), ("a." + "n" * 253, "")],
+)
+def test_the_name_of_a_file_stays_one_that_file_systems_can_have(method, stem, suffix):
+    made = method.build({"column": "path", "of_file": True}, ["path"])
+    new = {"path": f"{'d' * 255}/{stem}{suffix}"}
+    conflict = uniqueness_conflict(new=new, origin="jfk", number=7)
+    [path] = made(conflict).values.values()
+    name = path.rpartition("/")[2]
+    end = f" ({'jfk' if method is AppendSiteName else 7}){suffix}"
+    assert name.endswith(end)
+    assert stem.startswith(name.removesuffix(end))
+    assert len(name.encode()) in (254, 255)
+
+
+def test_a_path_that_cannot_be_shorter_is_not_cut():
+    method = AppendSiteName.build({"column": "path", "of_file": True}, ["path"])
+    new = {"path": "d" * 2600 + "/a"}
+    made = method(uniqueness_conflict(new=new, origin="jfk"))
+    assert made.values == {"path": "d" * 2600 + "/a (jfk)"}
+
+
 def test_of_file_is_true_or_false():
     with pytest.raises(InvalidParameter):
         AppendSiteName.build({"column": "path", "of_file": "yes"}, ["path"])
