@@ -267,7 +267,7 @@ class _File(_Member, DAVNonCollection):
                 sha256=upload.digest.digest(),
                 executable=before is not None and before.executable,
             )
-            entries.add(connection, tables, self._entry, upload.pieces())
+            entries.add(connection, tables, [(self._entry, upload.pieces())])
             _refuse_alike(connection, tables, name)
 
     def set_last_modified(
@@ -378,4 +378,4 @@ def _add_folder(connection: Connection, tables: Tables, path: str) -> None:
         sha256=None,
         executable=False,
     )
-    entries.add(connection, tables, entry, ())
+    entries.add(connection, tables, [(entry, ())])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Literal
 
 from psycopg.rows import class_row
+from psycopg.sql import Composed
 from sqlalchemy import Connection
 
 from folders.tables import PIECE, Tables
@@ -82,15 +85,35 @@ def below(connection: Connection, tables: Tables, path: str) -> list[Entry]:
         return cursor.execute(statement, [f"{path}/" if path else ""]).fetchall()
 
 
-def content(
-    connection: Connection, tables: Tables, entry: uuid.UUID
-) -> Iterator[bytes]:
-    """The pieces of an entry's content, one after the other."""
-    statement = tables.sql("SELECT data FROM {chunk} WHERE entry = %s ORDER BY n")
+_CONTENTS = (
+    "SELECT w.number, c.data"
+    " FROM unnest(%s::uuid[]) WITH ORDINALITY AS w (entry, number)"
+    " JOIN {chunk} c ON c.entry = w.entry ORDER BY w.number, c.n"
+)
+
+
+def contents(
+    connection: Connection, tables: Tables, wanted: Sequence[Entry]
+) -> Generator[Iterator[bytes], None, None]:
+    """The content of each entry, in their order, in pieces.
+
+    All are read by one statement: those of small files would wait for each other.
+    Pieces that the caller has not taken are skipped when it takes the next content.
+    """
+    ids = [one.id for one in wanted]
     with raw(connection).cursor(binary=True) as cursor:
-        for (data,) in cursor.stream(statement, [entry]):
-            assert isinstance(data, bytes)
-            yield data
+        rows = cursor.stream(tables.sql(_CONTENTS), [ids])
+        found = groupby(rows, key=itemgetter(0))
+        number, pieces = next(found, _NOTHING)
+        for place in range(1, len(wanted) + 1):
+            if number == place:
+                yield map(itemgetter(1), pieces)
+                number, pieces = next(found, _NOTHING)
+            else:
+                yield iter(())
+
+
+_NOTHING: tuple[int, Iterator[Any]] = (0, iter(()))
 
 
 def piece(
@@ -103,29 +126,72 @@ def piece(
     return b"" if found is None else bytes(found[0])  # type: ignore[call-overload]
 
 
-def add(
-    connection: Connection, tables: Tables, entry: Entry, pieces: Iterable[bytes]
-) -> None:
-    """Write a new entry with its content.
+_ADD = (
+    "INSERT INTO {entry} (id, path, kind, size, mtime, sha256, executable)"
+    " SELECT id, path, kind, size, mtime, decode(sha256, 'hex'), executable"
+    " FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::bigint[],"
+    " %s::timestamptz[], %s::text[], %s::boolean[])"
+    " AS e (id, path, kind, size, mtime, sha256, executable)"
+)
+
+_ADD_PIECES = (
+    "INSERT INTO {chunk} (entry, n, data)"
+    " SELECT * FROM unnest(%s::uuid[], %s::integer[], %b::bytea[])"
+)
+
+#: So many bytes of content are written by one statement: each fires our triggers.
+_TOGETHER = 8 * PIECE
+
+#: An entry with its content.
+New = tuple[Entry, Iterable[bytes]]
+
+
+def add(connection: Connection, tables: Tables, new: Sequence[New]) -> None:
+    """Write new entries with their content.
 
     Raises:
-        MovedOn: its content is not what the entry says.
+        MovedOn: the content of one is not what its entry says.
         psycopg.errors.UniqueViolation: another entry has the path.
     """
-    driver = raw(connection)
-    insert = tables.sql(
-        "INSERT INTO {entry} (id, path, kind, size, mtime, sha256, executable)"
-        " VALUES (%s, %s, %s, %s, %s, %b, %s)"
-    )
-    values = (entry.id, entry.path, entry.kind, entry.size, entry.mtime, entry.sha256)
-    driver.execute(insert, [*values, entry.executable])
-    statement = tables.sql("INSERT INTO {chunk} (entry, n, data) VALUES (%s, %s, %b)")
-    digest = SHA()
-    for number, data in enumerate(pieces):
-        digest.update(data)
-        driver.execute(statement, [entry.id, number, data])
-    if entry.kind == "file" and digest.digest() != entry.sha256:
-        raise MovedOn(MEANWHILE)
+    rows = [
+        (
+            *(one.id, one.path, one.kind, one.size, one.mtime),
+            *(one.sha256.hex() if one.sha256 else None, one.executable),
+        )
+        for one, _ in new
+    ]
+    _insert(connection, tables.sql(_ADD), rows)
+    written, size = list[tuple[uuid.UUID, int, bytes]](), 0
+    for row in _numbered(new):
+        written.append(row)
+        size += len(row[2])
+        if size >= _TOGETHER:
+            _insert(connection, tables.sql(_ADD_PIECES), written)
+            written, size = [], 0
+    _insert(connection, tables.sql(_ADD_PIECES), written)
+
+
+def _insert(
+    connection: Connection, statement: Composed, rows: Sequence[Sequence[object]]
+) -> None:
+    if rows:
+        columns = [[*column] for column in zip(*rows, strict=True)]
+        raw(connection).execute(statement, columns)
+
+
+def _numbered(new: Iterable[New]) -> Iterator[tuple[uuid.UUID, int, bytes]]:
+    """The pieces of all entries, each with its entry and number.
+
+    Raises:
+        MovedOn: they are not what an entry says.
+    """
+    for entry, pieces in new:
+        digest = SHA()
+        for number, data in enumerate(pieces):
+            digest.update(data)
+            yield entry.id, number, data
+        if entry.kind == "file" and digest.digest() != entry.sha256:
+            raise MovedOn(MEANWHILE)
 
 
 def copy(connection: Connection, tables: Tables, entry: Entry, path: str) -> None:

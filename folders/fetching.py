@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+
 from sqlalchemy import Connection
 
 from folders import entries, here
 from folders.entries import MEANWHILE, Entry
 from folders.here import InTheWay
 from folders.scan import Found, is_as_found, seen
-from folders.work import Work
+from folders.work import Work, batches
 from sites.sessions.site import autocommit
 
 
@@ -21,23 +24,34 @@ def fetch_all(work: Work) -> None:
         work.state.known.pop(path, None)
     with work.site.connect() as connection, autocommit(connection):
 
-        def fetch(work: Work, path: str, entry: Entry) -> None:
-            _write(work, connection, path, entry, made.replaced.get(path))
-
         def keep_both(work: Work, path: str, both: tuple[Found, Entry]) -> None:
             _keep_both(work, connection, path, *both)
 
         work.each(made.conflict, keep_both)
         work.each(made.rename, _rename)
         work.each(made.delete, _delete)
-        work.each(made.fetch, fetch)
+        for some in batches(made.fetch, lambda entry: entry.size):
+            _fetch(work, connection, some)
     work.each(made.touch_here, _touch)
 
 
+def _fetch(work: Work, connection: Connection, wanted: Mapping[str, Entry]) -> None:
+    found = entries.contents(connection, work.tables, [*wanted.values()])
+
+    def write(work: Work, path: str, entry: Entry) -> None:
+        _write(work, path, entry, work.plan.replaced.get(path), next(found))
+
+    with closing(found):
+        work.each(wanted, write)
+
+
 def _write(
-    work: Work, connection: Connection, path: str, entry: Entry, before: Found | None
+    work: Work,
+    path: str,
+    entry: Entry,
+    before: Found | None,
+    content: Iterable[bytes],
 ) -> None:
-    content = entries.content(connection, work.tables, entry.id)
     here.write(work.directory, entry, before, content)
     _note(work, path, entry)
     if entry.kind == "file":
@@ -52,7 +66,8 @@ def _keep_both(
     here.rename(work.directory, path, found, name)
     work.report.conflicts.append(name)
     work.plan.send[name] = (found, None)
-    _write(work, connection, path, entry, None)
+    with closing(entries.contents(connection, work.tables, [entry])) as content:
+        _write(work, path, entry, None, next(content))
 
 
 def _rename(work: Work, path: str, before: tuple[str, Found, Entry]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -14,11 +14,8 @@ from sqlalchemy import Connection
 from folders import entries, scan
 from folders.entries import MEANWHILE, Entry, MovedOn
 from folders.scan import Found
-from folders.work import Work
+from folders.work import Work, batches
 from sites import faults
-
-#: A transaction ends after so many files, or so many bytes.
-_FILES, _BYTES = 64, 8 * 2**20
 
 _What = TypeVar("_What")
 
@@ -33,7 +30,7 @@ def send_all(work: Work) -> None:
     made = work.plan
     _together(work, made.remove, _remove)
     _together(work, made.move, _move)
-    for some in _batches(made.send):
+    for some in batches(made.send, lambda one: one[0].size):
         _together(work, some, _send)
     _together(work, made.touch_there, _touch)
 
@@ -75,18 +72,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, DataError):
         return "the database cannot hold its name"
     return MEANWHILE
-
-
-def _batches(sent: Mapping[str, _Sent]) -> Iterator[dict[str, _Sent]]:
-    some: dict[str, _Sent] = {}
-    size = 0
-    for path, one in sent.items():
-        some[path] = one
-        size += one[0].size
-        if len(some) == _FILES or size >= _BYTES:
-            yield some
-            some, size = {}, 0
-    yield some
 
 
 def _remove(
@@ -146,11 +131,13 @@ def _send(
     new = {path: _new(path, found) for path, (found, _) in sent.items()}
     replaced = [entry for _, entry in sent.values() if entry is not None]
     entries.remove(connection, work.tables, replaced)
+    added = [
+        (new[path], scan.pieces(work.directory / path) if one.kind == "file" else ())
+        for path, (one, _) in sent.items()
+    ]
+    entries.add(connection, work.tables, added)
     for path, (found, _) in sent.items():
-        file = work.directory / path
-        content = scan.pieces(file) if found.kind == "file" else ()
-        entries.add(connection, work.tables, new[path], content)
-        if not scan.is_as_found(file, found):
+        if not scan.is_as_found(work.directory / path, found):
             raise MovedOn(MEANWHILE)
 
     def note() -> None:

@@ -13,7 +13,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -125,9 +125,12 @@ def save(directory: Path, state: State, *, changed: bool = True) -> None:
             so all files are forced there first.
     """
     known = {
-        path: {**asdict(one), "id": str(one.id)} for path, one in state.known.items()
+        path: {name: getattr(one, name) for name in Known.__slots__}
+        for path, one in state.known.items()
     }
-    text = json.dumps({"of": state.of, "scanned_ns": state.scanned_ns, "known": known})
+    text = json.dumps(
+        {"of": state.of, "scanned_ns": state.scanned_ns, "known": known}, default=str
+    )
     new = directory / f"{_STATE}.new"
     new.unlink(missing_ok=True)
     with _opened(new, os.O_EXCL) as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +16,25 @@ from folders.tables import Tables
 from sites import Site
 
 _What = TypeVar("_What")
+
+
+#: A transaction ends after so many files, or so many bytes.
+_FILES, _BYTES = 256, 16 * 2**20
+
+
+def batches(
+    what: Mapping[str, _What], size: Callable[[_What], int]
+) -> Iterator[dict[str, _What]]:
+    """Divide what is to be done into what one transaction does."""
+    some: dict[str, _What] = {}
+    total = 0
+    for path, one in what.items():
+        some[path] = one
+        total += size(one)
+        if len(some) == _FILES or total >= _BYTES:
+            yield some
+            some, total = {}, 0
+    yield some
 
 
 @dataclass(slots=True, kw_only=True)

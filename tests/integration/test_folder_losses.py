@@ -76,6 +76,39 @@ def test_a_file_that_is_replaced_stays_private(
     assert (other / "y.txt").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_file_whose_content_is_damaged_is_left_alone(
+    hq: Site, docs: Path, tmp_path: Path
+) -> None:
+    run(hq, "UPDATE docs_chunk SET data = 'z' WHERE data = 'y'")
+    other = tmp_path / "other"
+    other.mkdir()
+    said = "its content has not arrived yet, or is damaged"
+    assert left(hq, other) == {"y.txt": said}
+    assert content(other) == {"a/x.txt": "x"}
+
+
+def test_content_that_is_not_fetched_leaves_that_of_other_files_whole(
+    hq: Site, docs: Path, tmp_path: Path
+) -> None:
+    large = os.urandom(2_500_000)
+    for name in ("a/w.bin", "z.bin"):
+        (docs / name).write_bytes(large)
+    (docs / "b.txt").write_text("")
+    (docs / "c.txt").write_text("c")
+    step(hq, docs)
+    run(hq, "DELETE FROM docs_chunk WHERE data = 'c'")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a").write_text("a file")
+    found = left(hq, other)
+    assert found.pop("c.txt") == "its content has not arrived yet, or is damaged"
+    assert set(found) == {"a", "a/w.bin", "a/x.txt"}
+    (other / "a").unlink()
+    assert (other / "z.bin").read_bytes() == large
+    (other / "z.bin").unlink()
+    assert content(other) == {"b.txt": "", "y.txt": "y"}
+
+
 def test_links_in_the_place_of_what_a_sync_writes_are_not_followed(
     hq: Site, docs: Path, tmp_path: Path
 ) -> None:
