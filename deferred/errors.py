@@ -289,7 +289,8 @@ class ProcedureNotAllowed(SnaptideError):
     call_no: int
     hint = (
         "To allow it, run: snaptide procedure allow SITE NAME, or register the "
-        "routine on the machine that pushes. Then retry the error transaction."
+        "routine on the machine that pushes. Then retry the error transaction. What a "
+        "site with a grant calls can only be deleted."
     )
 
 

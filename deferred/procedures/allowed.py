@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import allowed_procedure
-from deferred.errors import UnknownProcedure
+from deferred.errors import ProcedureNotAllowed, UnknownProcedure
 from sites import QualifiedName, Site, names
 from sites.sessions import identity
 
@@ -84,9 +84,26 @@ def list_procedures(site: Site) -> list[AllowedProcedure]:
         return [_described(connection, row) for row in rows]
 
 
-def is_allowed(connection: Connection, procedure: QualifiedName) -> bool:
-    """Whether calls from other sites may run a procedure."""
-    return bool(connection.scalar(select(sa.exists().where(_is(procedure)))))
+def refuse(connection: Connection, procedure: QualifiedName) -> None:
+    """Refuse a procedure that calls from other sites may not run.
+
+    The login of a site that is granted a publication may run none: nothing would bind
+    what it does to the rows of the site. It cannot read which are allowed.
+
+    Raises:
+        ProcedureNotAllowed: it is not on the list, or the login may run none.
+    """
+    may = func.has_table_privilege(str(allowed_procedure), "SELECT")
+    if not connection.scalar(select(may)):
+        raise ProcedureNotAllowed(
+            f"{procedure} may not run here for a site with a grant: a grant has rows "
+            "of tables, and no procedures.",
+            procedure=str(procedure),
+        )
+    if not connection.scalar(select(sa.exists().where(_is(procedure)))):
+        raise ProcedureNotAllowed(
+            f"{procedure} is not allowed to run here.", procedure=str(procedure)
+        )
 
 
 def kinds(connection: Connection, procedure: QualifiedName) -> Sequence[str]:

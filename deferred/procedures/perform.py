@@ -120,10 +120,8 @@ def _prepared(
         values = _values(connection, call.arguments, types)
         return partial(_run_routine, connection, routine, values)
     procedure = names.parse(call.name)
-    if not (anything or allowed.is_allowed(connection, procedure)):
-        raise ProcedureNotAllowed(
-            f"{call.name} is not allowed to run here.", procedure=call.name
-        )
+    if not anything:
+        allowed.refuse(connection, procedure)
     kinds = allowed.kinds(connection, procedure)
     if len(kinds) != 1:
         what = "both a procedure and a function" if kinds else "no procedure"

@@ -109,8 +109,9 @@ OURS: dict[str, Ours] = {
         written=f"{_JUST_PARKED} AND {_CALLS}",
     ),
     "error_procedure": Ours(
-        pushes="SELECT",
+        pushes="SELECT, INSERT (error_id, call_no, name, arguments, ran_here, error)",
         rows="error_id IN (SELECT t.id FROM snaptide.error_transaction t)",
+        written=_JUST_PARKED,
     ),
     "error_footprint": Ours(rights="SELECT, DELETE", pushes="INSERT", rows=_BY_SITE),
     "resolution_record": Ours(

@@ -12,6 +12,7 @@ import snapshots
 from masters.publications.errors import CannotPublish, LoginUnfit
 from sites import Directory, Site
 from sites.errors import NotGranted
+from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests.granted import as_login, login, stores
 from tests.linked_table import parked, queued, run
@@ -203,6 +204,45 @@ def test_many_rows_are_pushed_at_once(sites: Directory, granted: Site) -> None:
     run(granted, "UPDATE public.sale SET cost = 2 WHERE id >= 102")
     assert deferred.push(granted).errors == 1
     assert run(hq, "SELECT count(*) FROM public.sale WHERE cost = 2") == [(2899,)]
+
+
+def test_a_call_of_a_procedure_is_parked(sites: Directory, granted: Site) -> None:
+    """Nothing binds what it does to the rows of the site; what comes later goes on."""
+    hq = sites["hq"]
+    run(hq, "CREATE PROCEDURE empty() LANGUAGE sql AS 'DELETE FROM sale'")
+    deferred.allow_procedure(hq, "empty")
+    with granted.begin() as connection:
+        deferred.call(connection, "empty", [])
+    run(granted, "UPDATE public.sale SET what = 'sold' WHERE id = 2")
+    report = deferred.push(granted)
+    assert (report.transactions, report.errors) == (2, 1)
+    [error] = deferred.list_errors(hq)
+    assert "empty may not run here for a site with a grant" in error.error_message
+    [retried] = deferred.retry_errors(hq)
+    assert not retried.applied
+    assert "procedures, which are granted to no site" in retried.reason
+    assert run(hq, "SELECT what FROM sale WHERE id = 2") == [("sold",)]
+    assert run(hq, "SELECT count(*) FROM sale") == [(10,)]
+
+
+def test_older_policies_of_parked_calls_are_narrowed(
+    sites: Directory, granted: Site
+) -> None:
+    """They let a login add calls to whatever was parked of its site before."""
+    hq, mine = sites["hq"], "(error_id IN (SELECT id FROM snaptide.error_transaction))"
+    migrate.downgrade(hq, "0085")
+    run(
+        hq,
+        'ALTER POLICY "snaptide$site" ON snaptide.error_procedure'
+        f" USING {mine} WITH CHECK {mine}",
+    )
+    migrate.upgrade(hq)
+    [(check,)] = run(
+        hq,
+        "SELECT pg_get_expr(polwithcheck, polrelid) FROM pg_policy WHERE polname ="
+        " 'snaptide$site' AND polrelid = 'snaptide.error_procedure'::regclass",
+    )
+    assert "parked_at >= now()" in check
 
 
 def test_values_of_a_dropped_column_are_parked(sites: Directory, granted: Site) -> None:
