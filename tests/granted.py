@@ -160,3 +160,31 @@ def not_refused(
             done.append(what)
         session.rollback()
     return done
+
+
+def not_empty(
+    session: Session, attempts: Mapping[str, str], other: str, *, keep: bool = False
+) -> list[str]:
+    """Try what may run, and finds nothing; return what finds something, or is refused.
+
+    Parameters:
+        attempts: by what they are, statements for `execute`.
+        keep: commit what they do.
+    """
+    done = []
+    for what, statements in attempts.items():
+        try:
+            if execute(session, statements, other):
+                done.append(what)
+            if keep:
+                session.commit()
+        except psycopg.Error as error:
+            done.append(f"{what}: {error}")
+        session.rollback()
+    return done
+
+
+def session_of(hq: Site, name: str) -> Session:
+    """A session of a login at the master."""
+    url = hq.url.set(drivername="postgresql", username=name, password=PASSWORD)
+    return psycopg.connect(url.render_as_string(hide_password=False))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import psycopg
 import pytest
 
 from sites import Directory, Site
 from snaptide.embedded import PostgresServer
 from tests.fix_worlds import prepared_once
 from tests.granted import (
-    PASSWORD,
-    Session,
     execute,
     families,
     grant_families,
     login,
+    not_empty,
     not_refused,
+    session_of,
 )
 from tests.linked_table import run
 
@@ -139,24 +138,6 @@ def logins(shop: Directory, server: PostgresServer) -> Iterator[tuple[str, str]]
         yield name, other
 
 
-def _session(hq: Site, name: str) -> Session:
-    url = hq.url.set(drivername="postgresql", username=name, password=PASSWORD)
-    return psycopg.connect(url.render_as_string(hide_password=False))
-
-
-def _found(session: Session, attempts: dict[str, str], other: str) -> list[str]:
-    """What is not empty, of attempts that may run."""
-    done = []
-    for what, statements in attempts.items():
-        try:
-            if execute(session, statements, other):
-                done.append(what)
-        except psycopg.Error as error:
-            done.append(f"{what}: {error}")
-        session.rollback()
-    return done
-
-
 def test_a_hostile_site_reads_no_children_of_others(
     shop: Directory, logins: tuple[str, str]
 ) -> None:
@@ -169,9 +150,9 @@ def test_a_hostile_site_reads_no_children_of_others(
         "UPDATE public.rental SET kind = 'again' WHERE id IN (11, 22)",
         "UPDATE public.rental SET customer_id = 1 WHERE id = 41",
     )
-    with _session(hq, name) as session:
+    with session_of(hq, name) as session:
         done = not_refused(session, READER_REFUSED, _RIGHTS, other)
-        done += _found(session, EMPTY, other)
+        done += not_empty(session, EMPTY, other)
         assert done == [], "\n".join(done)
         for query, keys in (
             ("SELECT id FROM public.rental", [21, 22]),
@@ -196,9 +177,9 @@ def test_a_hostile_site_changes_no_children_of_others(
     grant_families(hq, "jfk", name, updatable=True)
     grant_families(hq, "lga", other, "4")
     before = _all(hq)
-    with _session(hq, name) as session:
+    with session_of(hq, name) as session:
         done = not_refused(session, PUSHER_REFUSED, _RIGHTS, other)
-        done += _found(session, {**EMPTY, **PUSHER_EMPTY}, other)
+        done += not_empty(session, {**EMPTY, **PUSHER_EMPTY}, other)
     assert done == [], "\n".join(done)
     assert _all(hq) == before
 

@@ -14,7 +14,15 @@ from sites import Directory, Site
 from sites.tables import locks
 from snaptide.embedded import PostgresServer
 from tests.fix_worlds import prepared_once
-from tests.granted import PASSWORD, Session, execute, login, not_refused, stores
+from tests.granted import (
+    Session,
+    execute,
+    login,
+    not_empty,
+    not_refused,
+    session_of,
+    stores,
+)
 from tests.linked_table import run
 
 #: Statements that are to read no row, column or key of another's, nor write any. Of the
@@ -215,13 +223,8 @@ def hostile(sales: Directory, server: PostgresServer) -> Iterator[tuple[Session,
     with login(server, hq) as name, login(server, hq) as other:
         masters.grant(hq, "sales", "jfk", login=name, parameters={"store": "3"})
         masters.grant(hq, "sales", "lga", login=other, parameters={"store": "4"})
-        with psycopg.connect(_url(hq, name)) as session:
+        with session_of(hq, name) as session:
             yield session, other
-
-
-def _url(hq: Site, name: str) -> str:
-    url = hq.url.set(drivername="postgresql", username=name, password=PASSWORD)
-    return url.render_as_string(hide_password=False)
 
 
 def test_a_hostile_site_gets_and_changes_nothing(
@@ -231,13 +234,7 @@ def test_a_hostile_site_gets_and_changes_nothing(
     hq = sales["hq"]
     before = _all(hq)
     done = not_refused(session, REFUSED, _RIGHTS, other)
-    for what, statements in EMPTY.items():
-        try:
-            if execute(session, statements, other):
-                done.append(what)
-        except psycopg.Error as error:
-            done.append(f"{what}: {error}")
-        session.rollback()
+    done += not_empty(session, EMPTY, other)
     assert done == [], "\n".join(done)
     assert execute(session, "SELECT id FROM public.sale ORDER BY 1", other) == [
         (2,),
@@ -258,7 +255,7 @@ def test_a_login_that_does_not_inherit_is_bound_too(
     with login(server, hq) as name:
         run(hq, f"ALTER ROLE {name} NOINHERIT")
         masters.grant(hq, "sales", "jfk", login=name, parameters={"store": "3"})
-        with psycopg.connect(_url(hq, name)) as session:
+        with session_of(hq, name) as session:
             assert execute(session, "SELECT count(*) FROM public.sale", "") == [(5,)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import psycopg
 import pytest
 
 import deferred
@@ -12,7 +11,15 @@ import masters
 from sites import Directory, Site
 from snaptide.embedded import PostgresServer
 from tests.fix_worlds import prepared_once
-from tests.granted import PASSWORD, Session, execute, login, not_refused, stores
+from tests.granted import (
+    Session,
+    execute,
+    login,
+    not_empty,
+    not_refused,
+    session_of,
+    stores,
+)
 from tests.linked_table import run
 
 #: The ids of the sites: that of store 3, that of another, and one that is nobody's.
@@ -280,8 +287,7 @@ def hostile(sales: Directory, server: PostgresServer) -> Iterator[tuple[Session,
             hq, "sales", "jfk", login=name, parameters={"store": "3"}, updatable=True
         )
         masters.grant(hq, "sales", "lga", login=other, parameters={"store": "4"})
-        url = hq.url.set(drivername="postgresql", username=name, password=PASSWORD)
-        with psycopg.connect(url.render_as_string(False)) as session:
+        with session_of(hq, name) as session:
             yield session, other
 
 
@@ -292,14 +298,7 @@ def test_a_hostile_site_changes_nothing_beyond_its_grant(
     hq = sales["hq"]
     before = _all(hq)
     done = not_refused(session, REFUSED, _RIGHTS, other)
-    for what, statements in EMPTY.items():
-        try:
-            if execute(session, statements, other):
-                done.append(what)
-            session.commit()
-        except psycopg.Error as error:
-            session.rollback()
-            done.append(f"{what}: {error}")
+    done += not_empty(session, EMPTY, other, keep=True)
     assert done == [], "\n".join(done)
     assert _all(hq) == before
 
