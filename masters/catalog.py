@@ -42,9 +42,8 @@ snapshot_log = Table(
     Column("identity_columns", ARRAY(Text), nullable=False),
     # The log may lack changes for a position that has not seen this transaction ...
     Column("created_xid", Xid8, nullable=False),
-    # ... or whose xmin is before this one: rows of earlier transactions may have been
-    # purged. Such a position is too old for a fast refresh: the log is "too young"
-    # for it, as ORA-12034 puts it.
+    # ... or whose xmin is before this one, as rows of earlier ones may be purged: the
+    # log is "too young" for a fast refresh from there, as ORA-12034 puts it.
     Column("horizon", Xid8, nullable=False, server_default=text("'0'::xid8")),
     Column("created_at", DateTime(timezone=True), server_default=func.now()),
     UniqueConstraint("table_schema", "table_name"),
@@ -109,8 +108,7 @@ publication_table = Table(
     Column("columns", ARRAY(Text)),
     # By column, the parameter that its value has to be.
     Column("condition", JSONB, nullable=False),
-    # The foreign keys whose parents a site has to be granted, too: as the owner named
-    # each (`reference`), `table`, `columns` and `parent_columns`.
+    # The foreign keys that its rows follow: `reference`, `table`, and pairs of columns.
     Column("follows", JSONB, nullable=False, server_default=text("'[]'")),
 )
 
@@ -148,8 +146,7 @@ site_ddl = Table(
     Column("columns", ARRAY(SmallInteger), nullable=False),
     # Those of them that it added: a snapshot that lacks others lacks them on purpose.
     Column("added", ARRAY(SmallInteger), nullable=False),
-    # Those of them that it dropped; NULL in an entry from before revision 0084. Others
-    # that are gone were dropped by DDL that sites do not follow.
+    # Those that it dropped, but for entries from before revision 0084.
     Column("dropped", ARRAY(SmallInteger)),
     Column("statements", Text, nullable=False),
     Column("made_at", DateTime(timezone=True), server_default=func.clock_timestamp()),

@@ -199,7 +199,9 @@ def _missing_references(members: Sequence[Member]) -> list[_Reference]:
         for parent in members
         if key.parent == parent.snapshot.master
         and key.always
-        and parents.follows(child.snapshot, key, parent.snapshot)
+        and parents.follows(
+            child.snapshot, key, parent.snapshot, hidden=parent.master.divided
+        )
         and not parents.changes_read_only(key, child.snapshot, parent.snapshot)
         and key.name not in {f.name for f in child.base.foreign_keys}
         and _fits(key, child.snapshot, parent.snapshot)

@@ -219,14 +219,19 @@ def _has(parent: Snapshot, one: Subquery) -> bool:
     return whole or implies(one.shape, parent.parts.shape)
 
 
-def follows(child: Snapshot, key: ForeignKey, parent: Snapshot) -> bool:
+def follows(
+    child: Snapshot, key: ForeignKey, parent: Snapshot, *, hidden: bool = False
+) -> bool:
     """Whether each row of a snapshot has its parent in the other one.
 
     It has if that one holds all rows, or if the child's condition requires, by this
     foreign key, a row that the other one has.
+
+    Parameters:
+        hidden: a publication of the master may hide rows from that one.
     """
     pairs = {*zip(key.columns, key.parent_columns, strict=True)}
-    return parent.condition is None or any(
+    return (parent.condition is None and not hidden) or any(
         one.required
         and one.table == parent.master
         and {*zip(one.columns, one.key, strict=True)} == pairs

@@ -105,6 +105,75 @@ def test_rows_follow_their_parents(sites: Directory, granted: Site) -> None:
         assert {one.method for one in reports.values()} == {"fast"}
 
 
+@pytest.fixture
+def shelves(sites: Directory, server: PostgresServer) -> Iterator[Site]:
+    """Things that came from one shelf to another; jfk has those that are in store 3."""
+    hq = sites["hq"]
+    run(
+        hq,
+        "CREATE TABLE public.shelf (store int, no int, what text,"
+        " PRIMARY KEY (store, no))",
+        "CREATE TABLE public.thing (id int PRIMARY KEY, store int, no int,"
+        " old_store int, old_no int, what text,"
+        " CONSTRAINT now_at FOREIGN KEY (store, no) REFERENCES shelf,"
+        " FOREIGN KEY (old_store, old_no) REFERENCES shelf)",
+        "INSERT INTO shelf SELECT s, n, 'x' FROM generate_series(3, 4) s,"
+        " generate_series(1, 3) n",
+        "INSERT INTO thing VALUES (1, 3, 1, 4, 1), (2, 4, 2, 3, 2), (3, 3, NULL, 3, 1),"
+        " (4, NULL, NULL, 3, 1), (5, 4, 1, 4, 1), (6, 3, 3, 3, 2)",
+    )
+    masters.create_snapshot_log(hq, "shelf")
+    masters.create_snapshot_log(hq, "thing", partition_columns=["store", "no"])
+    with login(server, hq) as name:
+        run(hq, f'GRANT TEMPORARY ON DATABASE "{hq.url.database}" TO {name}')
+        masters.create_publication(
+            hq,
+            "shelves",
+            ["shelf", "thing"],
+            where={"shelf": "store = :store", "thing": "follows now_at"},
+        )
+        masters.grant(
+            hq,
+            "shelves",
+            "jfk",
+            login=name,
+            parameters={"store": "3"},
+            updatable=True,
+        )
+        with as_login(sites, name) as directory:
+            yield directory["jfk"]
+
+
+def test_one_of_two_references_of_two_columns(sites: Directory, shelves: Site) -> None:
+    hq = sites["hq"]
+    for table, follow in (("shelf", ()), ("thing", ("now_at",))):
+        snapshots.create(
+            shelves, table, master="hq", group="shop", follow=follow, updatable=True
+        )
+    refresh(shelves, "shop")
+    mine = "SELECT id FROM public.thing WHERE store = 3 AND no IS NOT NULL ORDER BY 1"
+    assert ids(shelves, "thing") == [1, 6]
+    for statement in (
+        "UPDATE thing SET store = 3 WHERE id IN (2, 5)",
+        "UPDATE thing SET store = NULL WHERE id = 6",
+        "UPDATE thing SET no = 2 WHERE id = 3",
+        "UPDATE thing SET old_store = 3, old_no = 3 WHERE id = 4",
+        "UPDATE thing SET store = 4, no = 3 WHERE id = 1",
+    ):
+        run(hq, statement)
+        reports = refresh(shelves, "shop")
+        assert ids(shelves, "thing") == [x for (x,) in run(hq, mine)], statement
+        assert {one.method for one in reports.values()} == {"fast"}
+    run(shelves, "UPDATE thing SET what = 'mine' WHERE id = 3")
+    run(shelves, "UPDATE thing SET no = 1, what = 'mine' WHERE id = 2")
+    report = deferred.push(shelves)
+    assert (report.transactions, report.errors) == (2, 0)
+    assert run(hq, "SELECT id, no FROM thing WHERE what = 'mine' ORDER BY 1") == [
+        (2, 1),
+        (3, 2),
+    ]
+
+
 def test_rows_changed_at_the_site_leave_with_what_they_follow(
     sites: Directory, granted: Site
 ) -> None:
