@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,7 +123,9 @@ def folder() -> Iterator[Path]:
     yield above
     for process in psutil.process_iter(["cwd", "cmdline"]):
         if str(above) in f"{process.info['cwd']} {process.info['cmdline']}":
-            process.kill()
+            # It may end by itself, after what it belongs to.
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
     shutil.rmtree(above)
 
 
