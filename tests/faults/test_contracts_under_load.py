@@ -33,8 +33,10 @@ SITES = 20
 #: Seconds of load; `make soak KIND=contracts MINUTES=30` has more of them.
 SECONDS = float(os.environ.get("SNAPTIDE_CONTRACTS_SECONDS", "60"))
 #: Seconds by which the test and the master may differ about an age: a look takes as
-#: long on a busy machine, and a site shows a change before its master hears of it.
+#: long on a busy machine.
 TOLERANCE = 3.0
+#: Seconds within which a master hears of what a site shows.
+HEARD = 10.0
 
 VICTIMS = ("worker", "beat", "redis")
 
@@ -153,11 +155,11 @@ def _judged(
     What is told begins in a breach; it stands until the look after it has ended.
     """
     certain = truth.late(one.within + TOLERANCE, until)
-    heard = truth.heard(kills, TOLERANCE)
+    heard = truth.heard(kills, HEARD)
     possible = heard.late(one.within - TOLERANCE, time.time())
-    begun = [(start - TOLERANCE, start + TOLERANCE) for start, _ in its]
+    begun = [(start - HEARD, start + TOLERANCE) for start, _ in its]
     wrong = {
-        "untold": promised.apart(certain, its),
+        "untold": promised.apart(certain, [(start - HEARD, end) for start, end in its]),
         "no breach": promised.apart(begun, possible),
     }
     said = [f"{what}: {one}, {when}" for what, those in wrong.items() for when in those]
