@@ -49,6 +49,7 @@ MARKS = {
     "own_server": "faults",
     "make_home": "faults",
     "redis_server": "redis",
+    "own_redis": "redis",
     "java_home": "spark",
     "make_proxy": "faults",
     "small_disk": "faults",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,14 +154,6 @@ def _forgets(seats: Directory, services: Services, broker: str) -> None:
     schedules.schedule(seats["jfk"], "push", "hq", every="2s")
     services.worker()
     eventually(lambda: free_at_hq(seats, 1) == 7)
-
-
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path / "redis")
-    server.start()
-    yield server
-    server.stop()
 
 
 def test_a_broker_that_is_away_delays_long_queues_alone(

@@ -11,7 +11,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -71,19 +70,11 @@ def sites(pg_version: int, promises: list[Promise]) -> Iterator[Directory]:
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path / "redis")
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
 def services(
-    sites: Directory, redis: RedisServer, write_settings: WriteSettings
+    sites: Directory, own_redis: RedisServer, write_settings: WriteSettings
 ) -> Iterator[Services]:
     more = "[worker]\nconcurrency = 2\n"
-    started = Services(write_settings(sites, redis.url(), more))
+    started = Services(write_settings(sites, own_redis.url(), more))
     yield started
     started.stop()
 
@@ -115,11 +106,11 @@ def test_each_breach_is_told_and_no_other(
     sites: Directory,
     promises: list[Promise],
     services: Services,
-    redis: RedisServer,
+    own_redis: RedisServer,
     chance: Random,
 ) -> None:
     hq = sites["hq"]
-    crew, told = Crew(services, redis), Told(hq, promises)
+    crew, told = Crew(services, own_redis), Told(hq, promises)
     users = Users(sites, promises, chance.randrange(10**9))
     with users.at_work():
         ends = time.monotonic() + SECONDS

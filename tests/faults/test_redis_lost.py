@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -57,26 +56,17 @@ def counter(sites: Directory) -> None:
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis of the test's own, that keeps nothing when it ends."""
-    server = RedisServer(tmp_path / "redis")
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
 def services(
-    counter: Directory, redis: RedisServer, write_settings: WriteSettings
+    counter: Directory, own_redis: RedisServer, write_settings: WriteSettings
 ) -> Iterator[Services]:
     """Workers and beats that find work by their schedules alone."""
-    started = Services(write_settings(counter, redis.url(), NOT_LISTENING))
+    started = Services(write_settings(counter, own_redis.url(), NOT_LISTENING))
     yield started
     started.stop()
 
 
 def test_in_the_middle_of_a_push(
-    counter: Directory, redis: RedisServer, services: Services
+    counter: Directory, own_redis: RedisServer, services: Services
 ) -> None:
     hq, jfk = counter["hq"], counter["jfk"]
     first = services.worker(SNAPTIDE_FAULT="push.after_ship:stop")
@@ -84,7 +74,7 @@ def test_in_the_middle_of_a_push(
     _add(jfk, 1)
     schedules.schedule(jfk, "push", "hq", every="1s")
     with _held_still(first, jfk, PUSHING):
-        lose(redis)
+        lose(own_redis)
         beat.kill()
         services.beat()
         services.beat()
@@ -98,7 +88,7 @@ def test_in_the_middle_of_a_push(
 
 
 def test_in_the_middle_of_a_refresh(
-    counter: Directory, redis: RedisServer, services: Services
+    counter: Directory, own_redis: RedisServer, services: Services
 ) -> None:
     hq, jfk = counter["hq"], counter["jfk"]
     first = services.worker(SNAPTIDE_FAULT="refresh.after_stage:stop")
@@ -106,7 +96,7 @@ def test_in_the_middle_of_a_refresh(
     before = run(jfk, REFRESHED)
     schedules.schedule(jfk, "refresh", "t", every="1s")
     with _held_still(first, jfk, REFRESHING):
-        lose(redis)
+        lose(own_redis)
         beat.kill()
         services.beat()
         second = services.worker()
@@ -119,7 +109,7 @@ def test_in_the_middle_of_a_refresh(
 
 
 def test_away_for_longer_while_a_task_is_at_work(
-    counter: Directory, redis: RedisServer, services: Services
+    counter: Directory, own_redis: RedisServer, services: Services
 ) -> None:
     """The worker waits for Redis, and is there when it comes back."""
     hq, jfk = counter["hq"], counter["jfk"]
@@ -132,10 +122,10 @@ def test_away_for_longer_while_a_task_is_at_work(
         _add(jfk, 1)
         schedules.schedule(jfk, "push", "hq", every="1s")
         eventually(lambda: run(jfk, PUSHING) != [(0,)], what="the push to begin")
-        redis.kill()
+        own_redis.kill()
         worker.wait_for_line("Cannot connect to redis")
     eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
-    redis.start()
+    own_redis.start()
     _add(jfk, 2)
     eventually(lambda: queued(jfk) == 0, what="the queue to be empty again")
     assert run(hq, SUM) == [(100003,)]
@@ -165,7 +155,7 @@ def test_schedule_that_changes_while_its_task_runs(
 
 
 def test_again_and_again_under_writers(
-    counter: Directory, redis: RedisServer, services: Services
+    counter: Directory, own_redis: RedisServer, services: Services
 ) -> None:
     hq, jfk = counter["hq"], counter["jfk"]
     services.worker()
@@ -188,7 +178,7 @@ def test_again_and_again_under_writers(
             enough = 5 * (number + 1)
             eventually(lambda: len(written) > enough, what="writes")  # noqa: B023
             eventually(lambda: run(hq, SUM) != [(100000,)], what="a push")
-            lose(redis)
+            lose(own_redis)
             beat.kill()
             beat = services.beat()
     finally:
