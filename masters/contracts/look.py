@@ -78,21 +78,20 @@ def _look(connection: Connection, row: Row[Any], now: float) -> bool:
     partly = (
         row.state == ContractState.RELEASED and seen is not None and bool(seen.released)
     )
-    chosen = _to_release(row, seen, now) if seen is not None else ()
-    releases = bool(chosen)
+    chosen = () if seen is None else _to_release(row, seen, now)
     if chosen:
         found = replace(found, reason=_release(connection, row, chosen, found))
     ended = late.take(connection, row, now)
-    if releases or partly:
+    if chosen or partly:
         found = replace(found, state=ContractState.RELEASED, age=None)
     elif found.state in _WORSE and row.state in _WORSE:
         for one in ended:
             found = _worse(row, found, one)
-    is_new = found.state != row.state or (releases and partly)
+    is_new = found.state != row.state or (partly and bool(chosen))
     _note(connection, row, found, is_new=is_new)
     if is_new:
         _note_change(connection, row.id, found)
-    return releases
+    return bool(chosen)
 
 
 def _release(
