@@ -354,10 +354,9 @@ def _possible(path: str) -> str:
 
 
 def _refuse_alike(connection: Connection, tables: Tables, path: str) -> None:
-    """Refuse a path that was just written, if another differs in case alone."""
+    """Refuse a path that was just written, if some systems take it for another one."""
     if entries.has_alike(connection, tables, path):
-        reason = "Another name differs only in case."
-        raise DAVError(HTTP_CONFLICT, reason)
+        raise DAVError(HTTP_CONFLICT, paths.ALIKE)
 
 
 def _keep_folder(connection: Connection, tables: Tables, path: str) -> None:

@@ -15,6 +15,7 @@ from psycopg.rows import class_row
 from psycopg.sql import Composed
 from sqlalchemy import Connection
 
+from folders.paths import folded
 from folders.tables import PIECE, Tables
 from sites.transfer.transport import raw
 
@@ -211,17 +212,14 @@ def copy(connection: Connection, tables: Tables, entry: Entry, path: str) -> Non
     driver.execute(tables.sql(content), [new, entry.id])
 
 
-_ALIKE = (
-    "SELECT EXISTS (SELECT FROM {entry} WHERE removed_at IS NULL"
-    " AND starts_with(lower(path) || '/', lower(%(path)s))"
-    " AND NOT starts_with(path || '/', %(path)s))"
-)
-
-
 def has_alike(connection: Connection, tables: Tables, path: str) -> bool:
-    """Whether another path, or a folder above one, differs from this in case alone."""
-    found = raw(connection).execute(tables.sql(_ALIKE), {"path": f"{path}/"}).fetchone()
-    return found is not None and bool(found[0])
+    """Whether another name beside this one differs from it in case or accents alone."""
+    parent, slash, name = path.rpartition("/")
+    start = len(parent + slash)
+    beside = {
+        one.path[start:].partition("/")[0] for one in below(connection, tables, parent)
+    }
+    return any(one != name and folded(one) == folded(name) for one in beside)
 
 
 def remove(connection: Connection, tables: Tables, gone: Sequence[Entry]) -> None:

@@ -7,6 +7,9 @@ import unicodedata
 
 from masters.resolution.file_names import LONGEST_NAME, LONGEST_PATH
 
+#: Why names are left alone that are not equal, but `folded` are.
+ALIKE = "another name differs only in case or accents"
+
 #: What the names of our own files in a directory begin with; no entry has such a name.
 OURS = ".snaptide-"
 
@@ -48,7 +51,11 @@ def _why_not_named(name: str) -> str | None:
 
 def folded(path: str) -> str:
     """A text that is equal for paths which some systems take for the same one."""
-    return unicodedata.normalize("NFC", path).casefold()
+    if path.isascii():
+        return path.lower()
+    # What is folded may be composed no more: a capital iota with two accents becomes
+    # another text than the small one, which is a single character.
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())
 
 
 def shown(path: str) -> str:

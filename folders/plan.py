@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from folders.entries import Entry
-from folders.paths import folded, why_not
+from folders.paths import ALIKE, folded, why_not
 from folders.scan import Found, Scan, is_below, parents
 from folders.state import Known
 
@@ -111,8 +111,7 @@ def _leave_alike(
     alike = Counter(map(folded, staying))
     for path in staying:
         if alike[folded(path)] > 1:
-            reason = "another name differs only in case or accents"
-            made.left.setdefault(path, reason)
+            made.left.setdefault(path, ALIKE)
 
 
 def _decide(made: Plan, path: str, sides: _Sides) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from folders.entries import SHA
 from folders.errors import DirectoryRefused
-from folders.paths import OURS, folded, shown, why_not
+from folders.paths import ALIKE, OURS, folded, shown, why_not
 from folders.state import State
 from folders.tables import PIECE
 from sites import Progress
@@ -123,7 +123,7 @@ def _leave_alike(made: Scan) -> None:
     alike = Counter(map(folded, every))
     for path in every:
         if alike[folded(path)] > 1:
-            made.left[path] = "another name differs only in case or accents"
+            made.left[path] = ALIKE
     for path in [path for path in made.found if is_below(path, made.left)]:
         del made.found[path]
 

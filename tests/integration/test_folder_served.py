@@ -169,6 +169,10 @@ def test_names_that_no_folder_can_have_are_refused(
     ask = serve("hq")
     assert ask("PUT", "/a.txt", b"a") == 201
     assert ask("PUT", "/A.txt", b"a") == 409
+    assert ask("PUT", "/%C3%A9.txt", b"composed") == 201
+    for alike in ("e%CC%81.txt", "%C3%89.txt"):
+        assert ask("PUT", f"/{alike}", b"a") == 409
+    assert ask("DELETE", "/%C3%A9.txt") == 204
     assert ask("MOVE", "/a.txt", Destination="/A.txt") == 201
     assert ask("PUT", "/con.txt", b"a") == 403
     assert ask("MKCOL", "/what%3F") == 403
