@@ -175,7 +175,9 @@ def distrust_changed(state: State, made: Scan) -> None:
 
 def pieces(file: Path) -> Iterator[bytes]:
     """The content of a file, in the pieces in which tables have it."""
-    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW), "rb") as source:
+    # A pipe that was put in the place of the file would make the sync wait.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    with os.fdopen(os.open(file, flags), "rb") as source:
         while data := source.read(PIECE):
             yield data
 
