@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         DirectoryRefused as DirectoryRefused,
         MassRemoval as MassRemoval,
         NoFolderTable as NoFolderTable,
+        StateNotSaved as StateNotSaved,
         UnknownFolder as UnknownFolder,
     )
     from folders.listing import (

@@ -41,6 +41,16 @@ class DirectoryBusy(SnaptideError):
     hint = "Wait until it has ended; a sync that watches ends with Ctrl-C."
 
 
+class StateNotSaved(SnaptideError):
+    """The directory has no room for what a sync has done, or cannot be written."""
+
+    code = "SNP-605"
+    hint = (
+        "Make room on its disk, or see that it may be written, and sync again. No file "
+        "is lost: what was brought into step is found to be equal."
+    )
+
+
 class MassRemoval(SnaptideError):
     """The sync would remove an unusually large share of the files."""
 

@@ -10,22 +10,21 @@ from contextlib import suppress
 from pathlib import Path
 
 from folders.entries import MEANWHILE, SHA, Entry
-from folders.paths import OURS
+from folders.paths import UNFINISHED
 from folders.scan import Found, is_as_found, parents
 from masters.resolution import file_names
-
-#: How the names of unfinished files begin.
-_UNFINISHED = f"{OURS}new-"
+from sites import faults
 
 
 class InTheWay(Exception):
     """The directory has something else where a file has to be; the text says what."""
 
 
-def forget_unfinished(directory: Path) -> None:
-    """Remove the unfinished files that a killed sync has left."""
-    for file in directory.rglob(f"{_UNFINISHED}*"):
-        file.unlink(missing_ok=True)
+def remove_unfinished(files: Iterable[str]) -> None:
+    """Remove files that a killed sync has not finished; where it may not, later."""
+    for file in files:
+        with suppress(OSError):
+            os.unlink(file)
 
 
 def write(
@@ -48,7 +47,7 @@ def write(
             target.unlink()
         target.mkdir(exist_ok=True)
         return
-    new = target.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
+    new = target.with_name(f"{UNFINISHED}{uuid.uuid4().hex}")
     try:
         _write_new(new, entry, content, _mode(target, before))
         _replace(new, target, before)
@@ -85,7 +84,9 @@ def _replace(new: Path, target: Path, before: Found | None) -> None:
         raise InTheWay(MEANWHILE)
     if before is not None and before.kind == "folder":
         target.rmdir()
+    faults.point("folder_sync.before_replace")
     new.replace(target)
+    faults.point("folder_sync.after_replace")
 
 
 def rename(

@@ -13,6 +13,9 @@ ALIKE = "another name differs only in case or accents"
 #: What the names of our own files in a directory begin with; no entry has such a name.
 OURS = ".snaptide-"
 
+#: What the names of files begin with that are not whole yet.
+UNFINISHED = f"{OURS}new-"
+
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"\\|?*]')
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from folders.entries import SHA
 from folders.errors import DirectoryRefused
-from folders.paths import ALIKE, OURS, folded, shown, why_not
+from folders.paths import ALIKE, OURS, UNFINISHED, folded, shown, why_not
 from folders.state import State
 from folders.tables import PIECE
 from sites import Progress
@@ -42,6 +42,8 @@ class Scan:
     folders: set[str] = field(default_factory=set)
     #: what a folder cannot have, and why; nothing below it is looked at
     left: dict[str, str] = field(default_factory=dict)
+    #: files that a killed sync has not finished
+    unfinished: list[str] = field(default_factory=list)
 
 
 def scan(directory: Path, state: State, progress: Progress | None = None) -> Scan:
@@ -91,6 +93,7 @@ def _look(directory: Path, folder: str, made: Scan) -> None:
             raise DirectoryRefused(f"{directory}: {error.strerror}.") from None
         made.left[folder] = f"it cannot be read: {error.strerror}"
         return
+    made.unfinished += [one.path for one in there if one.name.startswith(UNFINISHED)]
     there = [one for one in there if not one.name.startswith(OURS)]
     if folder:
         if there:

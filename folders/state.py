@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from folders.errors import DirectoryBusy, DirectoryRefused
+from folders.errors import DirectoryBusy, DirectoryRefused, StateNotSaved
 from folders.paths import OURS
 
 _STATE, _LOCK = f"{OURS}folder", f"{OURS}lock"
@@ -123,6 +123,9 @@ def save(directory: Path, state: State, *, changed: bool = True) -> None:
     Parameters:
         changed: other files are in step than before. They may not be on the disk yet,
             so all files are forced there first.
+
+    Raises:
+        StateNotSaved: the directory cannot be written, or its disk is full.
     """
     known = {
         path: {name: getattr(one, name) for name in Known.__slots__}
@@ -131,13 +134,20 @@ def save(directory: Path, state: State, *, changed: bool = True) -> None:
     text = json.dumps(
         {"of": state.of, "scanned_ns": state.scanned_ns, "known": known}, default=str
     )
-    new = directory / f"{_STATE}.new"
+    try:
+        _replace(directory / _STATE, text, changed=changed)
+    except OSError as error:
+        raise StateNotSaved(f"{directory}: {error.strerror}.") from None
+
+
+def _replace(file: Path, text: str, *, changed: bool) -> None:
+    new = file.with_name(f"{file.name}.new")
     new.unlink(missing_ok=True)
-    with _opened(new, os.O_EXCL) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    with _opened(new, os.O_EXCL) as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
     if changed:
         # A file that a power failure leaves empty must not look like one written since.
         os.sync()
-    new.replace(directory / _STATE)
+    new.replace(file)

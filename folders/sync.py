@@ -52,6 +52,7 @@ def sync(
         DirectoryRefused: the directory cannot be used, or belongs to another folder.
         DirectoryBusy: another sync of it is running.
         MassRemoval: more would be removed than is usual.
+        StateNotSaved: what was done could not be noted in the directory.
     """
     wanted = tables.named(name)
     with identity.confirmed(site) as connection:
@@ -66,8 +67,8 @@ def sync(
     }
     with state.alone(directory):
         known = state.load(directory, of)
-        here.forget_unfinished(directory)
         seen = scan.scan(directory, known, progress)
+        here.remove_unfinished(seen.unfinished)
         scan.distrust_changed(known, seen)
         before = dict(known.known)
         with site.begin() as connection:
