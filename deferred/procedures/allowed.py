@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import allowed_procedure
@@ -88,18 +88,11 @@ def refuse(connection: Connection, procedure: QualifiedName) -> None:
     """Refuse a procedure that calls from other sites may not run.
 
     The login of a site that is granted a publication may run none: nothing would bind
-    what it does to the rows of the site. It cannot read which are allowed.
+    what it does to the rows of the site. A policy shows it an empty list.
 
     Raises:
-        ProcedureNotAllowed: it is not on the list, or the login may run none.
+        ProcedureNotAllowed: it is not on the list.
     """
-    may = func.has_table_privilege(str(allowed_procedure), "SELECT")
-    if not connection.scalar(select(may)):
-        raise ProcedureNotAllowed(
-            f"{procedure} may not run here for a site with a grant: a grant has rows "
-            "of tables, and no procedures.",
-            procedure=str(procedure),
-        )
     if not connection.scalar(select(sa.exists().where(_is(procedure)))):
         raise ProcedureNotAllowed(
             f"{procedure} is not allowed to run here.", procedure=str(procedure)

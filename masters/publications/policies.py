@@ -8,6 +8,7 @@ join them by OR, and use no index for either.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -64,6 +65,12 @@ class Ours:
     #: the rows that it sees, and those that it may write, if these are fewer
     rows: str
     written: str = ""
+
+    @property
+    def version(self) -> str:
+        """What tells its policy from those that other versions have made."""
+        text = f"{self.rows}\n{self.written}"
+        return f"snaptide {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 OURS: dict[str, Ours] = {
@@ -130,6 +137,8 @@ OURS: dict[str, Ours] = {
     "snapshot_log": Ours(rights="SELECT", rows=_PUBLISHED),
     "site_ddl": Ours(rights="SELECT", rows=f"{_PUBLISHED} AND NOT withheld"),
     "lens": Ours(rights="SELECT", rows=_PUBLISHED),
+    # A procedure would change rows of other sites, too: none runs for a login.
+    "allowed_procedure": Ours(pushes="SELECT", rows="false"),
     "group_schema": Ours(rights="SELECT", rows=_PUBLISHED),
     "second_way": Ours(rights="SELECT", rows="false"),
     "image": Ours(rights="SELECT", rows="false"),
@@ -182,14 +191,26 @@ def binding_ours() -> Iterator[sql.Composed]:
             sql.SQL(its.rows),
             sql.SQL(its.written or its.rows),
         )
+        yield sql.SQL("COMMENT ON POLICY {} ON {} IS {}").format(
+            _MINE, identifier(table), sql.Literal(its.version)
+        )
 
 
-#: Whether as many tables of ours have policies as this version binds. Earlier versions
-#: have bound fewer.
+#: Whether tables of ours have the policies of this version. Earlier versions have bound
+#: fewer tables, or other rows of them.
 BOUND = sql.SQL(
-    "SELECT count(*) = {} FROM pg_policy WHERE polname = {}"
-    " AND polrelid IN (SELECT oid FROM pg_class WHERE relnamespace = {}::regnamespace)"
-).format(sql.Literal(len(OURS)), sql.Literal(f"{PREFIX}site"), sql.Literal(SCHEMA))
+    "SELECT count(*) = {} FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid"
+    " WHERE c.relnamespace = {}::regnamespace AND p.polname = {}"
+    " AND (c.relname, obj_description(p.oid, 'pg_policy')) IN ({})"
+).format(
+    sql.Literal(len(OURS)),
+    sql.Literal(SCHEMA),
+    sql.Literal(f"{PREFIX}site"),
+    comma(
+        sql.SQL("({}, {})").format(sql.Literal(name), sql.Literal(its.version))
+        for name, its in OURS.items()
+    ),
+)
 
 
 def unbinding_ours() -> Iterator[sql.Composed]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -12,7 +12,6 @@ import snapshots
 from masters.publications.errors import CannotPublish, LoginUnfit
 from sites import Directory, Site
 from sites.errors import NotGranted
-from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests.granted import as_login, login, stores
 from tests.linked_table import parked, queued, run
@@ -217,7 +216,7 @@ def test_a_call_of_a_procedure_is_parked(sites: Directory, granted: Site) -> Non
     report = deferred.push(granted)
     assert (report.transactions, report.errors) == (2, 1)
     [error] = deferred.list_errors(hq)
-    assert "empty may not run here for a site with a grant" in error.error_message
+    assert "empty is not allowed to run here" in error.error_message
     [retried] = deferred.retry_errors(hq)
     assert not retried.applied
     assert "procedures, which are granted to no site" in retried.reason
@@ -225,24 +224,33 @@ def test_a_call_of_a_procedure_is_parked(sites: Directory, granted: Site) -> Non
     assert run(hq, "SELECT count(*) FROM sale") == [(10,)]
 
 
-def test_older_policies_of_parked_calls_are_narrowed(
-    sites: Directory, granted: Site
+#: How an earlier version has bound parked calls and allowed procedures.
+BEFORE = (
+    'ALTER POLICY "snaptide$site" ON snaptide.error_procedure WITH CHECK (true)',
+    'COMMENT ON POLICY "snaptide$site" ON snaptide.error_procedure IS NULL',
+    'DROP POLICY "snaptide$site" ON snaptide.allowed_procedure',
+    "ALTER TABLE snaptide.allowed_procedure DISABLE ROW LEVEL SECURITY",
+    'DROP POLICY "snaptide$others" ON snaptide.allowed_procedure',
+)
+
+
+@pytest.mark.parametrize("before", [BEFORE, BEFORE[:2], BEFORE[2:]])
+def test_policies_of_before_become_those_of_now_with_the_next_grant(
+    sites: Directory, granted: Site, store: str, before: Sequence[str]
 ) -> None:
-    """They let a login add calls to whatever was parked of its site before."""
-    hq, mine = sites["hq"], "(error_id IN (SELECT id FROM snaptide.error_transaction))"
-    migrate.downgrade(hq, "0085")
-    run(
+    hq = sites["hq"]
+    run(hq, *before)
+    _grant(hq, store)
+    found = run(
         hq,
-        'ALTER POLICY "snaptide$site" ON snaptide.error_procedure'
-        f" USING {mine} WITH CHECK {mine}",
+        "SELECT polrelid::regclass::text, pg_get_expr(polwithcheck, polrelid)"
+        " FROM pg_policy WHERE polname = 'snaptide$site' AND polrelid IN"
+        " ('snaptide.error_procedure'::regclass,"
+        " 'snaptide.allowed_procedure'::regclass) ORDER BY 1",
     )
-    migrate.upgrade(hq)
-    [(check,)] = run(
-        hq,
-        "SELECT pg_get_expr(polwithcheck, polrelid) FROM pg_policy WHERE polname ="
-        " 'snaptide$site' AND polrelid = 'snaptide.error_procedure'::regclass",
-    )
-    assert "parked_at >= now()" in check
+    [(_, allowed), (_, parked_calls)] = found
+    assert allowed == "false"
+    assert "parked_at >= now()" in str(parked_calls)
 
 
 def test_values_of_a_dropped_column_are_parked(sites: Directory, granted: Site) -> None:
