@@ -11,10 +11,12 @@ import psycopg
 from psycopg import sql
 
 import masters
+import snapshots
 from sites import Directory, Site
 from snaptide.embedded import PostgresServer
 from tests.fix_secrets import watched
 from tests.linked_table import run
+from tests.stories import refresh
 
 Session = psycopg.Connection[tuple[object, ...]]
 
@@ -108,10 +110,47 @@ def grant_families(
     )
 
 
-def as_login(sites: Directory, name: str) -> Directory:
-    """The sites, where the master is reached as this login."""
+def take_families(jfk: Site, *, updatable: bool) -> None:
+    """Create snapshots of all that is granted of these, and refresh them."""
+    snapshots.create(jfk, "customer", master="hq", group="shop", updatable=updatable)
+    for child, parent in (("rental", "customer"), ("payment", "rental")):
+        snapshots.create(
+            jfk,
+            child,
+            master="hq",
+            group="shop",
+            follow=[parent],
+            columns=["id", "customer_id", "kind"] if child == "rental" else None,
+            updatable=updatable,
+        )
+    refresh(jfk, "shop")
+
+
+def ids(site: Site, table: str) -> list[int]:
+    """The keys of a table, or of a snapshot."""
+    return [row[0] for row in run(site, f"SELECT id FROM public.{table} ORDER BY 1")]
+
+
+def every(site: Site) -> list[list[int]]:
+    """The keys of customers, rentals and payments."""
+    return [ids(site, table) for table in ("customer", "rental", "payment")]
+
+
+def of_store(hq: Site, number: int = 3) -> list[list[int]]:
+    """What the site of a store is to have, as the owner of the tables reads it."""
+    mine = f"SELECT id FROM public.customer WHERE store_id = {number}"
+    rentals = f"SELECT id FROM public.rental WHERE customer_id IN ({mine})"
+    payments = f"SELECT id FROM public.payment WHERE rental_id IN ({rentals})"
+    return [
+        [row[0] for row in run(hq, f"{one} ORDER BY 1")]
+        for one in (mine, rentals, payments)
+    ]
+
+
+def as_login(sites: Directory, name: str, site: str = "jfk") -> Directory:
+    """A site, and the master as the site reaches it by this login."""
     url = sites["hq"].url.set(username=name, password=PASSWORD)
-    return Directory({"hq": url, "jfk": sites["jfk"].url})
+    return Directory({"hq": url, site: sites[site].url})
 
 
 def execute(session: Session, statements: str, other: str = "") -> list[Any]:

@@ -12,7 +12,16 @@ import snapshots
 from sites import Directory, Site
 from snapshots.definitions.errors import BeyondGrant
 from snaptide.embedded import PostgresServer
-from tests.granted import as_login, families, grant_families, login
+from tests.granted import (
+    as_login,
+    every,
+    families,
+    grant_families,
+    ids,
+    login,
+    of_store,
+    take_families,
+)
 from tests.linked_table import run
 from tests.stories import refresh
 
@@ -33,42 +42,8 @@ def granted(sites: Directory, store: str) -> Iterator[Site]:
     grant_families(sites["hq"], "jfk", store, updatable=True)
     with as_login(sites, store) as directory:
         jfk = directory["jfk"]
-        _create(jfk, updatable=True)
+        take_families(jfk, updatable=True)
         yield jfk
-
-
-def _create(jfk: Site, *, updatable: bool) -> None:
-    snapshots.create(jfk, "customer", master="hq", group="shop", updatable=updatable)
-    for child, parent in (("rental", "customer"), ("payment", "rental")):
-        snapshots.create(
-            jfk,
-            child,
-            master="hq",
-            group="shop",
-            follow=[parent],
-            columns=["id", "customer_id", "kind"] if child == "rental" else None,
-            updatable=updatable,
-        )
-    refresh(jfk, "shop")
-
-
-def ids(site: Site, table: str) -> list[int]:
-    return [row[0] for row in run(site, f"SELECT id FROM public.{table} ORDER BY 1")]
-
-
-def every(site: Site) -> list[list[int]]:
-    return [ids(site, table) for table in ("customer", "rental", "payment")]
-
-
-def of_store(hq: Site, number: int = 3) -> list[list[int]]:
-    """What the site of a store is to have, as the owner of the tables reads it."""
-    mine = f"SELECT id FROM public.customer WHERE store_id = {number}"
-    rentals = f"SELECT id FROM public.rental WHERE customer_id IN ({mine})"
-    payments = f"SELECT id FROM public.payment WHERE rental_id IN ({rentals})"
-    return [
-        [row[0] for row in run(hq, f"{one} ORDER BY 1")]
-        for one in (mine, rentals, payments)
-    ]
 
 
 def test_rows_follow_their_parents(sites: Directory, granted: Site) -> None:
