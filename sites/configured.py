@@ -23,6 +23,10 @@ class NotConfigured(SnaptideError):
     hint = "Call sites.configured.configure(...) first, or start it with snaptide."
 
 
+#: How many connections to a database the executors of a Spark job open at most, where
+#: no setting says otherwise.
+EXECUTOR_CONNECTIONS = 16
+
 #: Days for which sites lease numbers ahead, where no setting says otherwise.
 DAYS_AWAY = 30.0
 
@@ -36,6 +40,8 @@ class Configuration:
     spark_master: str = "local[*]"
     #: Spark's own settings by their full names
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+    #: how many connections to a database the executors of a Spark job open at most
+    executor_connections: int = EXECUTOR_CONNECTIONS
     #: how long a purge keeps delivered calls
     retention: timedelta = timedelta(days=2)
     #: how long a purge keeps deletes, if rules ask when a row was deleted
@@ -69,6 +75,16 @@ def configured() -> Configuration:
 def push_options() -> Mapping[str, Any]:
     """The default options of every push; none in a process without configuration."""
     return {} if _current is None else _current.push
+
+
+def executor_connections() -> int:
+    """How many connections to a database the executors of a Spark job open at most.
+
+    The default in a process without settings.
+    """
+    if _current is None:
+        return EXECUTOR_CONNECTIONS
+    return _current.executor_connections
 
 
 def days_away() -> float:

@@ -24,7 +24,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from sites import names
-from sites.configured import DAYS_AWAY
+from sites.configured import DAYS_AWAY, EXECUTOR_CONNECTIONS
 from snaptide.errors import BadSettings, UnreadableSecret
 from snaptide_imports import lazily
 
@@ -149,6 +149,9 @@ class SparkSettings(BaseModel):
     #: `local[*]` inside the process, `spark://host:port` for a cluster,
     #: `sc://host:port` for Spark Connect.
     master: str = "local[*]"
+    #: How many connections to a database the executors of a job open at most, however
+    #: many cores the cluster has. A worker runs as many jobs at once as it has threads.
+    connections: int = Field(default=EXECUTOR_CONNECTIONS, ge=1)
     #: Any of Spark's own settings, by their full names.
     conf: Annotated[dict[str, str], BeforeValidator(_properties)] = Field(
         default_factory=dict

@@ -105,6 +105,7 @@ class Settings(BaseModel):
                 directory=directory,
                 spark_master=self.spark.master,
                 spark_conf=self.spark.conf,
+                executor_connections=self.spark.connections,
                 retention=self.queue.retention,
                 deletes_kept=self.resolution.deletes_kept,
                 push=self.push.given,

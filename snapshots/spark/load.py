@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sites import QualifiedName
+from sites.configured import executor_connections
 from sites.progress import Progress
 from sites.tables.users_triggers import silenced
 from sites.transfer import arrow, transport
@@ -178,7 +179,8 @@ def _run(
     ranges: int,
 ) -> None:
     if ranges:
-        numbers = spark.range(1, ranges + 1, 1, numPartitions=ranges)
+        tasks = min(ranges, executor_connections())
+        numbers = spark.range(1, ranges + 1, 1, numPartitions=tasks)
         numbers.mapInArrow(task, "rows bigint").collect()
 
 

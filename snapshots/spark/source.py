@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from sites.configured import executor_connections
 from sites.transfer import arrow
 from snapshots.spark.catalog import stage_attempt
 from snapshots.spark.connection import begin
@@ -52,7 +53,9 @@ def read_ranges(
     schema: pa.Schema,
     snapshot: str | None,
 ) -> DataFrame:
-    """The rows of several queries of one database, one task each.
+    """The rows of several queries of one database.
+
+    Each is read by a task of its own, if the executors may open so many connections.
 
     Parameters:
         uri: as `Site.libpq_uri()` gives it.
@@ -65,7 +68,7 @@ def read_ranges(
         spark.read.format(SnaptideSource.name())
         .schema(from_arrow_schema(schema))
         .option(_SECRET, uri)
-        .option("queries", json.dumps(list(queries)))
+        .option("queries", json.dumps(_shared_out(queries)))
     )
     return (reader if snapshot is None else reader.option("snapshot", snapshot)).load()
 
@@ -74,6 +77,8 @@ def write_stage(
     df: DataFrame, uri: str, schema: str, table: str, load_id: uuid.UUID
 ) -> list[Attempt]:
     """Add the rows of a frame to a stage table; commits there.
+
+    No more tasks write than executors may open connections.
 
     Parameters:
         uri: of the database with the stage, which has the schema `snaptide`.
@@ -89,7 +94,8 @@ def write_stage(
     """
     df.sparkSession.dataSource.register(SnaptideSource)
     writer = (
-        df.write.format(SnaptideSource.name())
+        df.coalesce(executor_connections())
+        .write.format(SnaptideSource.name())
         .mode("append")
         .option(_SECRET, uri)
         .option("stage_schema", schema)
@@ -127,9 +133,15 @@ class SnaptideSource(DataSource):
         return _Writer(self.options)
 
 
+def _shared_out(queries: Sequence[str]) -> list[Sequence[str]]:
+    """The queries of each task: not more tasks than executors may open connections."""
+    tasks = min(len(queries), executor_connections())
+    return [queries[number::tasks] for number in range(tasks)]
+
+
 @dataclass
-class _Query(InputPartition):
-    sql: str
+class _Queries(InputPartition):
+    texts: Sequence[str]
 
 
 class _Reader(DataSourceReader):
@@ -139,11 +151,12 @@ class _Reader(DataSourceReader):
         self._snapshot = options.get("snapshot")
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [_Query(sql) for sql in self._queries]
+        return [_Queries(texts) for texts in self._queries]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Query)
-        return arrow.read(self._uri, partition.sql, snapshot=self._snapshot)
+        assert isinstance(partition, _Queries)
+        for text in partition.texts:
+            yield from arrow.read(self._uri, text, snapshot=self._snapshot)
 
 
 @dataclass

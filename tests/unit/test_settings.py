@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from masters.resolution import routines
-from sites.configured import configured
+from sites.configured import configured, executor_connections
 from snaptide.errors import (
     BadSettings,
     SettingsNotFound,
@@ -61,10 +61,11 @@ concurrency = 1
 
 
 def test_install_leaves_them_to_the_process() -> None:
-    write(HQ + '[spark]\nmaster = "local[1]"\n')
+    write(HQ + '[spark]\nmaster = "local[1]"\nconnections = 3\n')
     directory = Settings.load().install()
     assert configured().directory is directory
     assert configured().spark_master == "local[1]"
+    assert executor_connections() == 3
 
 
 def test_a_program_gets_its_custom_routines_with_its_sites() -> None:
