@@ -33,6 +33,7 @@ from benchmarks import (
     table_size,
     until_equal,
     visible,
+    worker_start,
 )
 from benchmarks.pairs import Result
 
@@ -66,6 +67,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "table-size": (table_size.run, 400_000),
     "until-equal": (until_equal.run, 10_000),
     "visible": (visible.run, 30),
+    "worker-start": (worker_start.run, 7),
 }
 
 #: Takes minutes by itself, and runs only when it is asked for.

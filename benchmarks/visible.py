@@ -130,6 +130,13 @@ def _open(sites: Directory, name: str) -> Iterator[Session]:
 @contextmanager
 def services(sites: Directory) -> Iterator[Path]:
     """Redis, and a worker that listens to commits; yields their settings."""
+    with broker(sites) as config, _worker(config.parent):
+        yield config
+
+
+@contextmanager
+def broker(sites: Directory) -> Iterator[Path]:
+    """Redis alone; yields the settings of a worker."""
     with ExitStack() as stack:
         home = tempfile.TemporaryDirectory(prefix="snaptide-bench-")
         folder = Path(stack.enter_context(home))
@@ -138,7 +145,6 @@ def services(sites: Directory) -> Iterator[Path]:
         stack.callback(redis.stop)
         config = folder / "snaptide.toml"
         config.write_text(_settings(sites, redis.url(0)), "utf-8")
-        stack.enter_context(_worker(folder))
         yield config
 
 
