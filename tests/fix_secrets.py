@@ -24,19 +24,23 @@ class Secrets:
     """Passwords, and where they were seen."""
 
     def __init__(self) -> None:
-        self._known: set[str] = set()
+        #: How each is seen, by what all of these begin with.
+        self._known: dict[str, set[str]] = {}
         self.seen: list[str] = []
 
     def remember(self, password: str) -> None:
         """Watch for a password, as it is and as URLs have it, also where it is cut."""
         for text in (password, quote(password, safe="")):
-            self._known.add(text)
             # As the product cuts what is too long; less than that is no secret.
-            self._known |= {f"{text[:end]}..." for end in range(_CUT, len(text))}
+            cut = {f"{text[:end]}..." for end in range(_CUT, len(text))}
+            self._known.setdefault(text[:_CUT], set()).update({text}, cut)
 
     def look_at(self, text: str, where: str) -> None:
         """Note where a text shows a password."""
-        if any(secret in text for secret in self._known):
+        # Logs of a whole run are looked through for the passwords of all its servers:
+        # hardly any has as much as the beginning of one.
+        begun = [forms for begin, forms in self._known.items() if begin in text]
+        if any(secret in text for forms in begun for secret in forms):
             self.seen.append(where)
 
     def look_through(self, folder: Path) -> None:
