@@ -21,7 +21,7 @@ from deferred.interval import is_calendar
 from deferred.schedules import EVERYTHING
 from sites import Site
 from sites.catalog import activity
-from sites.errors import SnaptideError
+from sites.errors import NoConnectionFree, SnaptideError
 from sites.sessions.activity import running
 
 #: How long a run may be due, or beat not look, before it counts as late. Beat leaves a
@@ -50,6 +50,9 @@ def outcome(
 ) -> Iterator[None]:
     """Note how a run ended, if it has a schedule: with an error, or without.
 
+    A run that found no free connection was not tried. It is not noted, and late until
+    one is done.
+
     Parameters:
         in_progress: the error that says that another run is at work; it is not noted.
 
@@ -59,7 +62,7 @@ def outcome(
     try:
         yield
     except Exception as error:
-        if in_progress is None or not isinstance(error, in_progress):
+        if not isinstance(error, (NoConnectionFree, *filter(None, [in_progress]))):
             with suppress(SnaptideError, SQLAlchemyError):
                 _note(site, kind, subject, _reason(error))
         raise

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sites.errors import (
         BadName as BadName,
         NewerSchema as NewerSchema,
+        NoConnectionFree as NoConnectionFree,
         NoFreeValue as NoFreeValue,
         NotAMember as NotAMember,
         NotGranted as NotGranted,

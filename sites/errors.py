@@ -61,6 +61,17 @@ class SiteUnreachable(SnaptideError):
     )
 
 
+class NoConnectionFree(SiteUnreachable):
+    """All connections that the site's database allows were in use for too long."""
+
+    code = "SNP-030"
+    hint = (
+        "Workers try again by themselves. If it lasts, raise the limit of the role, "
+        "the database or the server, or have fewer workers: docs/howto/many-sites.md "
+        "tells how many connections they use. Queued changes are kept."
+    )
+
+
 class SiteNotInitialised(SnaptideError):
     """The site has no schema snaptide yet."""
 

@@ -56,7 +56,9 @@ def celery_app(settings: Settings, log_format: str | None = None) -> Celery:
         "snaptide", include=["deferred.tasks", "groups.tasks", "snapshots.tasks"]
     )
     app.conf.update(_conf(settings), **_broker(settings.broker))
-    app.steps["worker"].add("snaptide.listener:Listen")
+    app.steps["worker"].update(
+        ["snaptide.listener:Listen", "snaptide.unused:CloseUnused"]
+    )
     if (log_format or settings.worker.log_format) == "json":
         logs.celery_as_json()
     worker_ready.connect(_recover, weak=False, dispatch_uid="snaptide.recover")

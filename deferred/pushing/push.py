@@ -34,7 +34,7 @@ from deferred.queues import budget, destination_state, queue, unqueued
 from masters.numbers import columns, contact
 from sites import Site, configured, retry, traces
 from sites.capture import position
-from sites.errors import NotGranted, SnaptideError
+from sites.errors import NoConnectionFree, NotGranted, SnaptideError
 from sites.progress import Progress
 from sites.sessions import identity
 from sites.sessions.contacts import Contact
@@ -156,8 +156,11 @@ def _push_in_turn(
                 if to.unqueued:
                     unqueued.refuse(origin, to.unqueued)
                 _push_with_plans_of_now(origin, site, here, name, run)
+            except NoConnectionFree:
+                _note_failure(origin, name, run.transactions)
+                raise
             except SnaptideError as error:
-                _note_failure(origin, name, error.message, run.transactions)
+                _note_failure(origin, name, run.transactions, error.message)
                 if isinstance(error, DestinationQuiet | TooManyErrors):
                     _keep_quiet(origin, name, error)
                 raise
@@ -315,7 +318,7 @@ def _interrupted(
         transactions: how many it had brought.
     """
     reason = sqlstate.message(error)
-    _note_failure(origin, name, reason, transactions)
+    _note_failure(origin, name, transactions, reason)
     return PushInterrupted(
         f"The push to {name} stopped: {reason}",
         destination=name,
@@ -336,19 +339,20 @@ def _note_success(origin: Connection, turn: Turn, transactions: int) -> None:
 
 
 def _note_failure(
-    origin: Connection, name: str, reason: str, transactions: int
+    origin: Connection, name: str, transactions: int, reason: str | None = None
 ) -> None:
     """Note why a push failed, and pause the next ones as the budget has it.
 
     Parameters:
         transactions: how many it had brought.
+        reason: None if it only came to no connection, which is no failure to show.
     """
     if not origin.invalidated:
         origin.rollback()
+        said = {"last_error": reason, "last_error_at": func.now()} if reason else {}
         noted = _noting(
             name,
-            last_error=reason,
-            last_error_at=func.now(),
+            **said,
             delivered=destination.c.delivered + transactions,
             **budget.pause(),
         )

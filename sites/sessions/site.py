@@ -10,25 +10,33 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
 from typing import Any, Self
-from urllib.parse import quote, urlencode
 
 import psycopg
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DisconnectionError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoneFree
+from sqlalchemy.pool import QueuePool
 
-from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
-from sites.sessions import connections
+from sites.errors import (
+    NoConnectionFree,
+    SiteUnreachable,
+    UnknownSite,
+    UnsupportedDatabase,
+)
+from sites.sessions import address, connections, full
 from sites.sessions.settings import FOR_PROGRAMS, SETTINGS, libpq_options
 
 OLDEST_VERSION = 160000
+
+#: How many sessions of each pool a process may have at a site, and how many it keeps.
+MOST, KEPT = 24, 4
 
 #: Options of both pools: of our sessions, and of programs' connections.
 _POOL: dict[str, Any] = {
     # The session used last comes first: it has its plans already.
     "pool_use_lifo": True,
-    "pool_size": 4,
-    "max_overflow": 20,
+    "pool_size": KEPT,
+    "max_overflow": MOST - KEPT,
 }
 
 #: Key under which a pool stores when a session was opened.
@@ -46,7 +54,7 @@ class Directory(Mapping[str, "Site"]):
 
     def __init__(self, urls: Mapping[str, str | URL]) -> None:
         self._sites = {
-            name: Site(name=name, url=_driver_url(url), directory=self)
+            name: Site(name=name, url=address.driver_url(url), directory=self)
             for name, url in urls.items()
         }
 
@@ -86,7 +94,7 @@ class Directory(Mapping[str, "Site"]):
 
 @dataclass(slots=True)
 class _Moment:
-    """The time before which sessions are too old to be used."""
+    """A time by the monotonic clock, in seconds."""
 
     at: float = 0.0
 
@@ -104,7 +112,12 @@ class Site:
     name: str
     url: URL = field(repr=False)
     directory: Directory = field(repr=False, compare=False)
+    #: before it, sessions are too old to be used
     _renewed: _Moment = field(
+        default_factory=_Moment, init=False, repr=False, compare=False
+    )
+    #: when a session was last taken
+    _taken: _Moment = field(
         default_factory=_Moment, init=False, repr=False, compare=False
     )
     _making: RLock = field(default_factory=RLock, init=False, repr=False, compare=False)
@@ -139,12 +152,28 @@ class Site:
     def close(self) -> None:
         """Close the idle connections of all pools."""
         with self._making:
-            for engine in self._pools.values():
+            for engine in self._engines():
                 engine.dispose()
             self._pools.clear()
-        for name in ("engine", "_for_programs"):
-            if name in self.__dict__:
-                self.__dict__[name].dispose()
+
+    def close_unused(self, seconds: float) -> None:
+        """Close the idle connections, if none was taken for a while.
+
+        Parameters:
+            seconds: how long that is.
+        """
+        with self._making:
+            if time.monotonic() - self._taken.at < seconds:
+                return
+            for engine in self._engines():
+                # A session that is in use would be lost to its pool.
+                if isinstance(engine.pool, QueuePool) and not engine.pool.checkedout():
+                    engine.dispose()
+
+    def _engines(self) -> list[Engine]:
+        """The pools that were used, of all kinds."""
+        own = (self.__dict__.get(name) for name in ("engine", "_for_programs"))
+        return [*self._pools.values(), *filter(None, own)]
 
     def renew(self) -> None:
         """Stop using sessions that are open now: each closes at its next checkout."""
@@ -190,12 +219,14 @@ class Site:
             },
         )
         event.listen(engine, "connect", _note_opened)
-        event.listen(engine, "checkout", self._refuse_old)
+        event.listen(engine, "checkout", self._take)
         resets = resets and not for_programs
         connections.make_ours(engine, resets=resets, plans_once=plans_once)
         return engine
 
-    def _refuse_old(self, _driver: object, record: Any, _taken: object) -> None:
+    def _take(self, _driver: object, record: Any, _proxy: object) -> None:
+        """Note that a session is used, and refuse one that is too old."""
+        self._taken.at = time.monotonic()
         if record.info[_OPENED] < self._renewed.at:
             raise DisconnectionError(
                 "The session was opened before new ones were asked for."
@@ -247,20 +278,23 @@ class Site:
     def open(self, engine: Engine) -> Connection:
         """Open a connection of a pool of this site; the caller commits and closes it.
 
+        If all that may be open are in use, this waits for one for some seconds.
+
         Raises:
-            SiteUnreachable: the server does not answer or refuses the login, or all
-                sessions of the pool are in use.
+            SiteUnreachable: the server does not answer or refuses the login.
+            NoConnectionFree: none became free.
         """
         try:
-            return engine.connect()
+            return full.wait_for(engine.connect, self.address)
         except OperationalError as error:
-            raise SiteUnreachable(
+            kind = NoConnectionFree if full.has_no_room(error) else SiteUnreachable
+            raise kind(
                 f"Site {self.name} ({self.address}) cannot be reached: "
-                f"{_reason(error, self.url.password)}",
+                f"{address.without_password(self.url, error.orig)}",
                 site=self.name,
             ) from None
         except NoneFree:
-            raise SiteUnreachable(
+            raise NoConnectionFree(
                 f"Site {self.name} ({self.address}) cannot be reached: all sessions "
                 "that this process may have there are in use, and none became free.",
                 site=self.name,
@@ -277,29 +311,11 @@ class Site:
     @property
     def address(self) -> str:
         """Host, port and database, for messages."""
-        where = self._where()
-        host = where.get("host", "localhost")
-        shown = f"[{host}]" if _is_ipv6(host) else host
-        return f"{shown}:{where.get('port', 5432)}/{self.url.database}"
+        return address.shown(self.url)
 
     def libpq_uri(self) -> str:
         """A URI with password and our settings, for drivers outside the pool."""
-        where = self._where()
-        user = quote(where.pop("user", ""), safe="")
-        secret = (
-            ":" + quote(where.pop("password"), safe="") if self.url.password else ""
-        )
-        login = f"{user}{secret}@" if user or secret else ""
-        # As a parameter, an IPv6 address, a socket directory, several hosts or no host
-        # mean the same as they do for the pool.
-        query = {**where, "options": libpq_options()}
-        return f"postgresql://{login}/?{urlencode(query, quote_via=quote)}"
-
-    def _where(self) -> dict[str, str]:
-        """The libpq parameters that the URL stands for."""
-        _, found = self.url.get_dialect()().create_connect_args(self.url)
-        # SQLAlchemy adds objects for the driver, which libpq does not know.
-        return {k: str(v) for k, v in found.items() if isinstance(v, str | int)}
+        return address.libpq_uri(self.url)
 
 
 @contextmanager
@@ -362,26 +378,8 @@ def reading(connection: Connection) -> Iterator[None]:
             yield
 
 
-def _driver_url(url: str | URL) -> URL:
-    parsed = make_url(url)
-    if parsed.get_backend_name() not in ("postgresql", "postgres"):
-        raise UnsupportedDatabase(
-            f"Snaptide does not support {parsed.get_backend_name()}."
-        )
-    return parsed.set(drivername="postgresql+psycopg")
-
-
 def _note_opened(driver: psycopg.Connection[Any], record: Any) -> None:
     record.info[_OPENED] = time.monotonic()
     version = driver.info.server_version
     if version < OLDEST_VERSION:
         raise UnsupportedDatabase(f"The server is PostgreSQL {version // 10000}.")
-
-
-def _reason(error: OperationalError, password: str | None) -> str:
-    text = " ".join(str(error.orig).split())
-    return text.replace(password, "***") if password else text
-
-
-def _is_ipv6(host: str) -> bool:
-    return ":" in host and "," not in host

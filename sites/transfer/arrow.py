@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
-from sites.errors import SnaptideError
+from sites.errors import NoConnectionFree, SnaptideError
 from sites.extras import pa
+from sites.sessions import full
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:
@@ -206,12 +207,12 @@ def _connected(uri: str) -> Iterator[dbapi.Connection]:
     """Open a connection in a transaction; both end with the block."""
     try:
         # Closing rolls back uncommitted changes.
-        with dbapi.connect(uri, autocommit=False) as connection:
+        opened = full.wait_for(lambda: dbapi.connect(uri, autocommit=False))
+        with opened as connection:
             yield connection
     except dbapi.Error as error:
-        raise ArrowTransportFailed(
-            without_password(str(error), uri), sqlstate=error.sqlstate
-        ) from None
+        kind = NoConnectionFree if full.has_no_room(error) else ArrowTransportFailed
+        raise kind(without_password(str(error), uri), sqlstate=error.sqlstate) from None
 
 
 def without_password(message: str, uri: str) -> str:

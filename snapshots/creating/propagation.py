@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 import deferred
 from deferred.queues import define, queue
-from sites.sessions import identity
+from sites.sessions import full, identity
 from sites.sessions.site import OLDEST_VERSION, Site
 from sites.tables import locks
 from snapshots.definitions import refresh_group, snapshot
@@ -121,7 +121,9 @@ def _try(master: Site) -> list[str]:
 
 def _prepare(master: Site) -> None:
     name = sql.Literal(f"trial:{secrets.token_hex(8)}")
-    with psycopg.connect(master.libpq_uri(), autocommit=True) as driver:
+    with full.wait_for(
+        lambda: psycopg.connect(master.libpq_uri(), autocommit=True)
+    ) as driver:
         driver.execute("BEGIN")
         driver.execute("SELECT pg_current_xact_id()")
         driver.execute(sql.SQL("PREPARE TRANSACTION {}").format(name))

@@ -13,8 +13,11 @@ from contextvars import copy_context
 from dataclasses import asdict
 from typing import Unpack
 
+from tenacity import stop_after_attempt, wait_random
+
 from deferred.options import RefreshArguments, RefreshOptions
-from sites import extras
+from sites import extras, retry
+from sites.errors import NoConnectionFree
 from sites.sessions import identity
 from sites.sessions.site import Site
 from snapshots.definitions import refresh_group
@@ -25,6 +28,12 @@ from snapshots.reports import GroupRefreshed
 #: Sites that are refreshed at the same time. A refresh has up to three sessions at its
 #: master, whose pool has 24.
 MOST = 8
+
+#: A refresh that found no free connection has given its own back, and has others end;
+#: so it is tried again, as workers do.
+_patiently = retry.on(
+    NoConnectionFree, stop=stop_after_attempt(5), wait=wait_random(0, 2)
+)
 
 
 def refresh_many(
@@ -93,7 +102,7 @@ def _refreshed(
         if interrupted.is_set():
             return
         try:
-            report = refresh(site, group, **options)
+            report = _patiently(refresh, site, group, **options)
         except OF_A_SITE as error:
             why = asdict(failure(error))
             yield GroupRefreshed(site=site.name, group=group, **why)

@@ -19,7 +19,7 @@ from deferred.errors import TargetColumnsMoved
 from deferred.options import RefreshArguments, RefreshOptions
 from masters.errors import UnknownColumn
 from sites import extras, names, retry, traces
-from sites.errors import SnaptideError
+from sites.errors import NoConnectionFree, SnaptideError
 from sites.progress import Progress
 from sites.sessions.site import Site, autocommit
 from snapshots.creating import follow_ddl
@@ -181,6 +181,9 @@ def _noted(site: Site, group: str, steps: Steps) -> Iterator[None]:
     """Leave the reason of a failure, and how long it took, where status finds them."""
     try:
         yield
+    except NoConnectionFree:
+        # It was not tried.
+        raise
     except Exception as error:
         said = f"{type(error).__name__}: {error}".partition("\n")[0]
         if isinstance(error, SnaptideError):

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, NullPool, create_engine, make_url
 
+from sites.sessions import full
+
 
 @contextmanager
 def begin(uri: str) -> Iterator[Connection]:
@@ -19,5 +21,5 @@ def begin(uri: str) -> Iterator[Connection]:
     engine = create_engine(
         url, poolclass=NullPool, connect_args={"prepare_threshold": None}
     )
-    with engine.begin() as connection:
+    with full.wait_for(engine.connect) as connection, connection.begin():
         yield connection

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sites.errors import SnaptideError
+from sites.errors import NoConnectionFree, SnaptideError
+from sites.sessions import full
 
 
 class SparkError(SnaptideError):
@@ -61,3 +62,17 @@ class StageFailed(SparkError):
 
     code = "SNP-286"
     hint = "Nothing was merged; start the refresh again."
+
+
+def of_task(kind: type[SparkError], message: str, **facts: object) -> SnaptideError:
+    """The error to raise for a task that failed, with what it raised.
+
+    Parameters:
+        kind: the error, unless the task only found no free connection. The whole work
+            gives its connections back then, and is tried again.
+        message: what Spark says, without passwords.
+    """
+    refused = full.refusal(message)
+    if refused is not None:
+        return NoConnectionFree(f"A task of Spark found no free connection: {refused}")
+    return kind(message, **facts)

@@ -24,12 +24,13 @@ from pyspark.sql import SparkSession
 from sites import QualifiedName
 from sites.configured import executor_connections
 from sites.progress import Progress
+from sites.sessions import full
 from sites.tables.users_triggers import silenced
 from sites.transfer import arrow, transport
 from snapshots.spark import claims
 from snapshots.spark.catalog import load_range
 from snapshots.spark.connection import begin
-from snapshots.spark.errors import LoadFailed
+from snapshots.spark.errors import LoadFailed, of_task
 
 _POLL_SECONDS = 0.5
 
@@ -79,6 +80,7 @@ def copy_ranges(
     Raises:
         LoadFailed: a range failed. Others may be in the table, but no task of
             this load writes to it any more: it can be emptied.
+        NoConnectionFree: a task found none; the same holds.
     """
     load = load_id or uuid.uuid4()
     with begin(target_uri) as connection:
@@ -89,7 +91,8 @@ def copy_ranges(
         with begin(target_uri) as connection:
             rows = _finished(connection, load, len(jobs))
     except (PySparkException, sa.exc.DBAPIError) as error:
-        raise LoadFailed(_safe(error, source_uri, target_uri), load_id=load) from None
+        said = _safe(error, source_uri, target_uri)
+        raise of_task(LoadFailed, said, load_id=load) from None
     finally:
         with begin(target_uri) as connection:
             claims.forget(connection, load)
@@ -131,7 +134,9 @@ def _pipe(
     jobs: Sequence[CopyJob],
     snapshot: str,
 ) -> int:
-    with psycopg.connect(source_uri, prepare_threshold=None) as source:
+    with full.wait_for(
+        lambda: psycopg.connect(source_uri, prepare_threshold=None)
+    ) as source:
         source.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         source.read_only = True
         moment = sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot))

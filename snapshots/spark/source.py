@@ -31,7 +31,7 @@ from sites.configured import executor_connections
 from sites.transfer import arrow
 from snapshots.spark.catalog import stage_attempt
 from snapshots.spark.connection import begin
-from snapshots.spark.errors import StageFailed
+from snapshots.spark.errors import StageFailed, of_task
 
 #: Under this name Spark's redaction hides the connection string, which holds a
 #: password, in plans and logs.
@@ -105,7 +105,7 @@ def write_stage(
     try:
         writer.save()
     except PySparkException as error:
-        raise StageFailed(arrow.without_password(str(error), uri)) from None
+        raise of_task(StageFailed, arrow.without_password(str(error), uri)) from None
     return attempts(uri, load_id)
 
 

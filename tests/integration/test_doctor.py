@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+from sqlalchemy import text
 
 import deferred
 import masters
@@ -14,7 +15,7 @@ from deferred import runs, schedules
 from deferred.queues.backlog import set_disabled
 from sites import Directory, Site
 from snaptide import doctor
-from snaptide.doctor import Finding, bloat, stopped
+from snaptide.doctor import Finding, bloat, connections, stopped
 from tests.fix_db import MakeDatabase
 from tests.fix_sites import unarmed
 from tests.fix_worlds import prepared_once
@@ -355,3 +356,28 @@ def _bloated(site: Site) -> list[str]:
         found = bloat.check(connection, site.name, least=400_000)
         # So little counts here that the catalogs of a fresh database do.
         return [f.subject for f in found if not f.subject.startswith("pg_catalog.")]
+
+
+def test_workers_of_many_sites(pair: Directory) -> None:
+    """Only a limit, or too few sites for it, lets users have what the server allows."""
+    hq = pair["hq"]
+    registered = "snaptide.registered_snapshot"
+    run(
+        hq,
+        f"CREATE TABLE public.made AS SELECT * FROM {registered}",
+        "UPDATE public.made SET site_id = gen_random_uuid()",
+    )
+    for number in range(8):
+        run(
+            hq,
+            "UPDATE public.made SET site_id = gen_random_uuid(),"
+            f" site_name = 's{number}'",
+            f"INSERT INTO {registered} SELECT * FROM public.made",
+        )
+    with hq.session() as connection:
+        [found] = connections.check(connection, "hq")
+    assert "9 sites have snapshots of it" in found.what
+    assert "can open 216 connections" in found.what
+    with hq.session() as connection:
+        connection.execute(text("DELETE FROM snaptide.registered_snapshot"))
+        assert not [*connections.check(connection, "hq")]
