@@ -34,6 +34,9 @@ PURGE = "deferred.tasks.purge"
 RECOVER = "groups.tasks.recover"
 REFRESH = "snapshots.tasks.refresh"
 
+#: The priority of tasks that no broken contract hurries.
+ORDINARY = 6
+
 
 def queue_of(site: str) -> str:
     """The queue of a site's tasks, so that a worker can run next to its database."""
@@ -88,7 +91,8 @@ def enqueue(
         subject: the destination or refresh group.
         how: `options` are the task's own arguments, `expires` are the seconds
             after which it is not worth running any more; `again_after` makes it the
-            first retry of something that failed, in so many seconds.
+            first retry of something that failed, in so many seconds; of a lower
+            `priority` than ORDINARY, it comes before the tasks of all sites.
 
     Returns:
         Celery's id of the task.
@@ -105,6 +109,7 @@ def enqueue(
             kwargs=dict(how.get("options") or {}),
             queue=queue_of(site),
             expires=how.get("expires"),
+            priority=how.get("priority", ORDINARY),
             countdown=again_after,
             retries=0 if again_after is None else 1,
         )
@@ -182,6 +187,7 @@ def _conf(settings: Settings) -> dict[str, Any]:
             "interval_step": 0.3,
         },
         "task_default_queue": "snaptide",
+        "task_default_priority": ORDINARY,
         "task_queues": [Queue("snaptide"), *map(Queue, map(queue_of, settings.sites))],
         "task_routes": [_route],
         "beat_scheduler": "snaptide.beat:CatalogScheduler",

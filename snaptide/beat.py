@@ -98,8 +98,8 @@ class Look:
             # If a task cannot be sent, the claim rolls back and its schedule stays due.
             with identity.initialised(self._site) as connection:
                 claimed = schedules.claim(connection)
-                for due in lateness.most_late_first(connection, claimed):
-                    self._send(due)
+                for due, late in lateness.most_late_first(connection, claimed):
+                    self._send(due, late)
             self._recover()
         except Exception as error:
             # No caller reads the result of a look: log the failure here.
@@ -122,6 +122,6 @@ class Look:
             enqueue(self._app, RECOVER, self._site.name, expires=RECOVERY)
             self._recover_at = now + RECOVERY
 
-    def _send(self, due: Schedule) -> None:
-        scheduled.send(self._app, self._site.name, due)
+    def _send(self, due: Schedule, late: float) -> None:
+        scheduled.send(self._app, self._site.name, due, late)
         log.info("%s %s %s is due.", due.kind, self._site.name, due.subject)

@@ -8,7 +8,11 @@ from deferred import schedules
 from deferred.interval import seconds_of
 from deferred.schedules import EVERYTHING, Schedule
 from sites import Site
-from snaptide.application import CHECK, PURGE, PUSH, REFRESH, enqueue
+from snaptide.application import CHECK, ORDINARY, PURGE, PUSH, REFRESH, enqueue
+
+#: Priorities of refreshes that are as late as this, by share; lower ones come first.
+#: Kombu keeps a list in Redis for each of 0, 3, 6 and 9.
+_FIRST = ((2.0, 0), (1.0, 3))
 
 TASKS = {"push": PUSH, "refresh": REFRESH, "purge": PURGE, "check": CHECK}
 
@@ -28,8 +32,11 @@ def run_now(app: Celery, site: Site, kind: str, subject: str = EVERYTHING) -> st
     return send(app, site.name, schedules.find_schedule(site, kind, subject))
 
 
-def send(app: Celery, site: str, due: Schedule) -> str:
+def send(app: Celery, site: str, due: Schedule, late: float = 0.0) -> str:
     """Put the work of a schedule into its site's queue.
+
+    Parameters:
+        late: the age of what a group shows, as a share of what its contract allows.
 
     Returns:
         Celery's id of the task.
@@ -44,7 +51,17 @@ def send(app: Celery, site: str, due: Schedule) -> str:
         None if due.kind == "purge" else due.subject,
         options=dict(due.options),
         expires=_expiry(due),
+        priority=priority(late),
     )
+
+
+def priority(late: float) -> int:
+    """Which work workers begin first, whichever site's it is.
+
+    Parameters:
+        late: as of `send`.
+    """
+    return next((first for least, first in _FIRST if late >= least), ORDINARY)
 
 
 def _expiry(due: Schedule) -> float | None:

@@ -11,7 +11,9 @@ from deferred.schedules import Schedule
 from snapshots.catalog import promise, refresh_group
 
 
-def most_late_first(connection: Connection, due: Sequence[Schedule]) -> list[Schedule]:
+def most_late_first(
+    connection: Connection, due: Sequence[Schedule]
+) -> list[tuple[Schedule, float]]:
     """Order work that is due at the same time, as workers are to begin it.
 
     How late a refresh is, is the age of what its group shows as a share of the time
@@ -20,16 +22,17 @@ def most_late_first(connection: Connection, due: Sequence[Schedule]) -> list[Sch
 
     Parameters:
         due: as `deferred.schedules.claim` returns it.
+
+    Returns:
+        Each with the share; 0 without a contract.
     """
     groups = [one.subject for one in due if one.kind == "refresh"]
-    if not groups or len(due) == 1:
-        return [*due]
-    late = _shares(connection, groups)
-
-    def place(one: Schedule) -> float:
-        return -late.get(one.subject, 0.0) if one.kind == "refresh" else 0.0
-
-    return sorted(due, key=place)
+    shares = _shares(connection, groups) if groups else {}
+    late = [
+        (one, shares.get(one.subject, 0.0) if one.kind == "refresh" else 0.0)
+        for one in due
+    ]
+    return sorted(late, key=lambda one: -one[1])
 
 
 def _shares(connection: Connection, groups: Sequence[str]) -> dict[str, float]:

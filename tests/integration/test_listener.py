@@ -21,7 +21,7 @@ from deferred.pushing import push
 from deferred.queues import backlog
 from sites import Directory, Site
 from snaptide import small_pushes
-from snaptide.application import PUSH, celery_app, queue_of
+from snaptide.application import ORDINARY, PUSH, celery_app, queue_of
 from snaptide.listener import Listening
 from snaptide.request_limiter import ENOUGH
 from snaptide.settings import Settings
@@ -83,7 +83,7 @@ def ids(site: Site) -> list[int]:
 
 def tasks(redis: Redis, site: str) -> list[dict[str, Any]]:
     """The headers of the pushes that wait for a worker."""
-    waiting: list[Any] = redis.lrange(queue_of(site), 0, -1)
+    waiting: list[Any] = redis.lrange(f"{queue_of(site)}\x06\x16{ORDINARY}", 0, -1)
     headers = [json.loads(one)["headers"] for one in waiting]
     return [one for one in headers if one["task"] == PUSH]
 

@@ -15,7 +15,7 @@ from redis import Redis
 from deferred import schedules
 from sites import Directory
 from snaptide import scheduled
-from snaptide.application import celery_app
+from snaptide.application import ORDINARY, celery_app
 from snaptide.cli.program import Program
 from snaptide.cli.web import made_console
 from snaptide.settings import Settings
@@ -46,7 +46,10 @@ def with_broker(
 def queued(broker: str) -> list[Any]:
     """Site and subject, and options, of what workers of jfk will find."""
     with Redis.from_url(broker) as client:
-        found = [json.loads(one) for one in client.lrange("snaptide.jfk", 0, -1)]
+        found = [
+            json.loads(one)
+            for one in client.lrange(f"snaptide.jfk\x06\x16{ORDINARY}", 0, -1)
+        ]
     return [json.loads(_decoded(one["body"]))[:2] for one in found]
 
 
