@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import psutil
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyarrow.lib import ArrowException
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -351,5 +351,11 @@ def _forget_dead_jvm() -> None:
 
 
 def _first_line(error: Exception) -> str:
-    text = error.getMessage() if isinstance(error, PySparkException) else str(error)
+    """What an error says, and for one of Java not which call it came from."""
+    if isinstance(error, Py4JJavaError):
+        text = error.java_exception.toString()
+    elif isinstance(error, PySparkException):
+        text = error.getMessage()
+    else:
+        text = str(error)
     return (str(text).strip().splitlines() or [type(error).__name__])[0]

@@ -92,6 +92,7 @@ def write_stage(
     Raises:
         StageFailed: a task or the record of the attempts failed.
     """
+    _make_active(df.sparkSession)
     df.sparkSession.dataSource.register(SnaptideSource)
     writer = (
         df.coalesce(executor_connections())
@@ -107,6 +108,15 @@ def write_stage(
     except PySparkException as error:
         raise of_task(StageFailed, arrow.without_password(str(error), uri)) from None
     return attempts(uri, load_id)
+
+
+def _make_active(spark: SparkSession) -> None:
+    """Let a write of this thread find the data source.
+
+    Spark looks for it in the session that is active in the thread, and a session is
+    active in the thread that started it. In any other, `createDataFrame` makes it so.
+    """
+    spark.createDataFrame([], "n int")
 
 
 def attempts(uri: str, load_id: uuid.UUID) -> list[Attempt]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -124,6 +125,19 @@ def test_writes_a_stage_and_tells_which_attempts_count(
     ]
     second = write_stage(frame, site.libpq_uri(), "public", STAGE, uuid.uuid4())
     assert counted(site) == named(first + second)
+
+
+def test_another_thread_than_the_one_that_started_spark_writes(
+    spark: SparkSession, site: Site
+) -> None:
+    from snapshots.spark.source import read_ranges, write_stage
+
+    def written() -> list[Attempt]:
+        frame = read_ranges(spark, site.libpq_uri(), queries(1), SCHEMA, None)
+        return write_stage(frame, site.libpq_uri(), "public", STAGE, uuid.uuid4())
+
+    with ThreadPoolExecutor(1) as thread:
+        assert sum(one.rows for one in thread.submit(written).result()) == 1000
 
 
 def test_writes_nothing_from_an_empty_frame(spark: SparkSession, site: Site) -> None:
