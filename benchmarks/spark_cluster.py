@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pyspark
 
@@ -21,33 +22,47 @@ _HERE = "127.0.0.1"
 
 
 @contextmanager
-def cluster(folder: Path, hosts: Sequence[str] = (_HERE,) * WORKERS) -> Iterator[str]:
+def cluster(
+    folder: Path,
+    hosts: Sequence[str] = (_HERE,) * WORKERS,
+    *,
+    cores: int = 1,
+    master: str = _HERE,
+    entering: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Iterator[str]:
     """Start one; gives its address (`spark://...`) and ends it with the block.
 
     Parameters:
         folder: for what workers write.
         hosts: addresses of this machine, one for each worker. Spark runs a slow
             task once more on another host alone.
+        cores: of each worker; each application takes as many as it gets.
+        master: the address of the cluster's master.
+        entering: by address, words before a command that is to run there, if it is in
+            a network of its own.
     """
     port = free_port()
-    address = f"spark://{_HERE}:{port}"
+    address = f"spark://{master}:{port}"
     with ExitStack() as running:
-        at = ["--webui-port", "0", "--port", str(port), "--host", _HERE]
-        running.enter_context(_process(folder, f"{_DEPLOY}.master.Master", *at))
+        at = ["--webui-port", "0", "--port", str(port), "--host", master]
+        running.enter_context(_process(folder, (), f"{_DEPLOY}.master.Master", *at))
         for host in hosts:
-            share = ["--cores", "1", "--memory", "2g", "--work-dir", str(folder)]
+            share = ["--cores", str(cores), "--memory", "2g"]
+            share += ["--work-dir", str(folder)]
             at = ["--webui-port", "0", "--host", host]
-            running.enter_context(
-                _process(folder, f"{_DEPLOY}.worker.Worker", *at, *share, address)
-            )
+            words = (f"{_DEPLOY}.worker.Worker", *at, *share, address)
+            running.enter_context(_process(folder, entering.get(host, ()), *words))
         yield address
 
 
-def settings() -> dict[str, str]:
-    """What a session on this cluster needs to know of this machine."""
-    return {
-        "spark.driver.host": _HERE,
-        "spark.driver.bindAddress": _HERE,
+def settings(driver: str | None = _HERE) -> dict[str, str]:
+    """What a session on this cluster needs to know of this machine.
+
+    Parameters:
+        driver: the address of the session; None where SPARK_LOCAL_IP says it.
+    """
+    at = {"spark.driver.host": driver, "spark.driver.bindAddress": driver}
+    return {name: address for name, address in at.items() if address} | {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.executor.memory": "1g",
@@ -60,19 +75,19 @@ def settings() -> dict[str, str]:
 
 
 @contextmanager
-def _process(folder: Path, *words: str) -> Iterator[None]:
+def _process(folder: Path, enter: Sequence[str], *words: str) -> Iterator[None]:
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
         "JAVA_HOME": str(java_home()),
         "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": _HERE,
+        "SPARK_LOCAL_IP": words[words.index("--host") + 1],
         # Not the executors': master and workers have little to do.
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     with (folder / "log").open("a") as log:
         process = subprocess.Popen(
-            [home / "bin" / "spark-class", *words],
+            [*enter, home / "bin" / "spark-class", *words],
             env=environment,
             stdout=log,
             stderr=log,

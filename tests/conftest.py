@@ -14,6 +14,7 @@ pytest_plugins = (
     "tests.fix_secrets",
     "tests.fix_db",
     "tests.fix_homes",
+    "tests.fix_hosts",
     "tests.fix_clock",
     "tests.fix_disk",
     "tests.fix_moments",

@@ -19,13 +19,18 @@ _MOMENT = 1.0
 
 
 class Proxy:
-    """Passes bytes between clients and one server until told otherwise."""
+    """Passes bytes between clients and one server until told otherwise.
 
-    def __init__(self, target_url: str) -> None:
+    Parameters:
+        host: the address of this machine at which it listens.
+    """
+
+    def __init__(self, target_url: str, host: str = HOST) -> None:
         target = urlsplit(target_url)
         assert target.port is not None
         self._target = (target.hostname, target.port)
         self._target_url = target_url
+        self._host = host
         self.port = free_port()
         #: seconds that each piece takes, of at most 64 kB
         self.delay = 0.0
@@ -44,13 +49,13 @@ class Proxy:
         """The target's URL, leading through the proxy."""
         parts = urlsplit(self._target_url)
         login = parts.netloc.rpartition("@")[0]
-        place = f"{HOST}:{self.port}"
+        place = f"{self._host}:{self.port}"
         return urlunsplit(parts._replace(netloc=f"{login}@{place}" if login else place))
 
     def start(self) -> None:
         """Accept connections; the port is the same after every stop."""
         self._hearing.set()
-        self._listener = socket.create_server((HOST, self.port))
+        self._listener = socket.create_server((self._host, self.port))
         threading.Thread(
             target=self._accept, args=[self._listener], daemon=True
         ).start()
@@ -152,12 +157,12 @@ def _reset(line: socket.socket) -> None:
 
 
 @pytest.fixture
-def make_proxy() -> Iterator[Callable[[str], Proxy]]:
+def make_proxy() -> Iterator[Callable[..., Proxy]]:
     """A function that puts a running proxy before the server of a URL."""
     made: list[Proxy] = []
 
-    def make(url: str) -> Proxy:
-        proxy = Proxy(url)
+    def make(url: str, host: str = HOST) -> Proxy:
+        proxy = Proxy(url, host)
         proxy.start()
         made.append(proxy)
         return proxy

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from redis import Redis
 
 from sites import Directory
 from snaptide.embedded import RedisServer
+from tests.fix_hosts import Host
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -40,12 +41,16 @@ class Service:
     """One process of the program; what it prints goes to a file."""
 
     def __init__(
-        self, arguments: list[str], folder: Path, environment: dict[str, str]
+        self,
+        arguments: list[str],
+        folder: Path,
+        environment: dict[str, str],
+        enter: Sequence[str] = (),
     ) -> None:
         self.log = folder / f"{arguments[2]}-{next(_numbers)}.log"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
+                [*enter, sys.executable, "-m", *arguments],
                 cwd=folder,
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
@@ -125,10 +130,16 @@ class Service:
 
 
 class Services:
-    """Starts workers and beats; all are stopped after the test."""
+    """Starts workers and beats; all are stopped after the test.
 
-    def __init__(self, config: Path) -> None:
+    Parameters:
+        config: their `snaptide.toml`.
+        host: where they run.
+    """
+
+    def __init__(self, config: Path, host: Host | None = None) -> None:
         self.config = config
+        self._enter = host.enter if host else ()
         self._made: list[Service] = []
 
     def worker(self, *options: str, **environment: str) -> Service:
@@ -144,6 +155,10 @@ class Services:
         made = self._start(arguments, environment)
         made.wait_for_line("beat: Starting...")
         return made
+
+    def module(self, name: str, *arguments: str, **environment: str) -> Service:
+        """A module of Python, as a process."""
+        return self._start([name, *arguments], environment)
 
     def snaptide(self, *arguments: str, **environment: str) -> Service:
         """Any command of the program, as a process."""
@@ -167,7 +182,8 @@ class Services:
             # Most tests end before Spark would be there.
             "SNAPTIDE_WORKER__WARM": "false",
         }
-        made = Service(arguments, self.config.parent, {**fixed, **environment})
+        environment = {**fixed, **environment}
+        made = Service(arguments, self.config.parent, environment, self._enter)
         self._made.append(made)
         return made
 

@@ -30,6 +30,13 @@ TEMPLATE = "template_site"
 
 Session = psycopg.Connection[tuple[object, ...]]
 
+#: Seconds by which the test and the master may differ about an age: a look takes as
+#: long on a busy machine.
+TOLERANCE = 3.0
+
+#: Seconds within which a master hears of what a site shows.
+HEARD = 10.0
+
 #: A stretch of time, in seconds since the epoch.
 Stretch = tuple[float, float]
 
@@ -236,6 +243,29 @@ class Told:
             elif not is_kept and begun is None:
                 begun = at
         return found if begun is None else [*found, (begun, time.time())]
+
+
+def judged(
+    one: Promise,
+    truth: Truth,
+    its: list[Stretch],
+    until: float,
+    kills: list[float],
+) -> tuple[tuple[int, int], list[str]]:
+    """How many breaches there were and were told, and which are wrong.
+
+    What is told begins in a breach; it stands until the look after it has ended.
+    """
+    certain = truth.late(one.within + TOLERANCE, until)
+    heard = truth.heard(kills, HEARD)
+    possible = heard.late(one.within - TOLERANCE, time.time())
+    begun = [(start - HEARD, start + TOLERANCE) for start, _ in its]
+    wrong = {
+        "untold": apart(certain, [(start - HEARD, end) for start, end in its]),
+        "no breach": apart(begun, possible),
+    }
+    said = [f"{what}: {one}, {when}" for what, those in wrong.items() for when in those]
+    return (len(certain), len(its)), said
 
 
 def apart(some: Sequence[Stretch], others: Sequence[Stretch]) -> list[Stretch]:

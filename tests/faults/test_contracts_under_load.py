@@ -21,7 +21,7 @@ from snaptide.embedded import PostgresServer, RedisServer
 from tests import promised
 from tests.fix_db import QUIET_SETTINGS, new_folder
 from tests.fix_worker import Service, Services, WriteSettings
-from tests.promised import Promise, Stretch, Told, Truth, Users
+from tests.promised import Promise, Told, Users
 from tests.seeds import seed
 
 log = logging.getLogger(__name__)
@@ -31,12 +31,6 @@ pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("java_home")]
 SITES = 20
 #: Seconds of load; `make soak KIND=contracts MINUTES=30` has more of them.
 SECONDS = float(os.environ.get("SNAPTIDE_CONTRACTS_SECONDS", "60"))
-#: Seconds by which the test and the master may differ about an age: a look takes as
-#: long on a busy machine.
-TOLERANCE = 3.0
-#: Seconds within which a master hears of what a site shows.
-HEARD = 10.0
-
 VICTIMS = ("worker", "beat", "redis")
 
 
@@ -124,7 +118,9 @@ def test_each_breach_is_told_and_no_other(
         until = time.time()
     told.hear()
     found = [
-        _judged(one, users.truth[one.site], told.late(one.site), until, crew.kills)
+        promised.judged(
+            one, users.truth[one.site], told.late(one.site), until, crew.kills
+        )
         for one in promises
     ]
     counts = [sum(numbers) for numbers in zip(*(one[0] for one in found), strict=True)]
@@ -132,29 +128,6 @@ def test_each_breach_is_told_and_no_other(
     wrong = [said for _, its in found for said in its]
     assert not wrong, "\n".join(wrong)
     assert all(counts)
-
-
-def _judged(
-    one: Promise,
-    truth: Truth,
-    its: list[Stretch],
-    until: float,
-    kills: list[float],
-) -> tuple[tuple[int, int], list[str]]:
-    """How many breaches there were and were told, and which are wrong.
-
-    What is told begins in a breach; it stands until the look after it has ended.
-    """
-    certain = truth.late(one.within + TOLERANCE, until)
-    heard = truth.heard(kills, HEARD)
-    possible = heard.late(one.within - TOLERANCE, time.time())
-    begun = [(start - HEARD, start + TOLERANCE) for start, _ in its]
-    wrong = {
-        "untold": promised.apart(certain, [(start - HEARD, end) for start, end in its]),
-        "no breach": promised.apart(begun, possible),
-    }
-    said = [f"{what}: {one}, {when}" for what, those in wrong.items() for when in those]
-    return (len(certain), len(its)), said
 
 
 def _replaced(service: Service, start: Callable[[], Service]) -> Service:
