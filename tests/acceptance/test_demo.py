@@ -1,5 +1,6 @@
 """`snaptide demo` with few flights: it ends well or says why not, and tidies up."""
 
+import json
 import os
 import re
 import shutil
@@ -15,9 +16,11 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
+from benchmarks import spark_cluster
 from snaptide.demo import place, story
 from snaptide.web.users import Users
 from tests.fix_db import new_folder
+from tests.fix_spark import JAVA_OPTIONS
 
 SECONDS = 400
 
@@ -33,8 +36,11 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(above)
 
 
-def start(folder: Path, *options: str, fault: str = "") -> subprocess.Popen[str]:
+def start(
+    folder: Path, *options: str, fault: str = "", **settings: str
+) -> subprocess.Popen[str]:
     environment = {**os.environ, "SNAPTIDE_DEMO_ROWS": "2000", "SNAPTIDE_FAULT": fault}
+    environment |= settings
     return subprocess.Popen(
         [sys.executable, "-m", "snaptide", "demo", "--folder", str(folder), *options],
         env=environment,
@@ -44,9 +50,11 @@ def start(folder: Path, *options: str, fault: str = "") -> subprocess.Popen[str]
     )
 
 
-def run(folder: Path, *options: str, fault: str = "") -> tuple[int, str]:
+def run(
+    folder: Path, *options: str, fault: str = "", **settings: str
+) -> tuple[int, str]:
     """Run the demo to its end, and return its number and what it printed."""
-    with start(folder, *options, fault=fault) as demo:
+    with start(folder, *options, fault=fault, **settings) as demo:
         printed, _ = demo.communicate(timeout=SECONDS)
     return demo.returncode, printed
 
@@ -83,6 +91,27 @@ def test_the_whole_story_and_what_it_leaves(folder: Path) -> None:
     assert tried.returncode == 0, tried.stdout + tried.stderr
     assert not living(folder)
     assert not folder.exists()
+
+
+@pytest.mark.timeout(2 * SECONDS)
+def test_the_same_story_on_a_spark_cluster(
+    folder: Path, java_home: Path, tmp_path: Path
+) -> None:
+    conf = spark_cluster.settings() | {
+        # It and its workers have a session each, with one executor.
+        "spark.cores.max": "1",
+        "spark.executor.memory": "512m",
+        "spark.executor.defaultJavaOptions": JAVA_OPTIONS,
+    }
+    with spark_cluster.cluster(tmp_path, cores=4) as address:
+        status, printed = run(
+            folder,
+            SNAPTIDE_SPARK__MASTER=address,
+            SNAPTIDE_SPARK__CONF=json.dumps(conf),
+        )
+    assert status == 0, printed
+    assert "All equal. Nothing is queued, held back or parked." in printed
+    assert list(tmp_path.glob("app-*"))
 
 
 def _commands(printed: str) -> list[str]:
