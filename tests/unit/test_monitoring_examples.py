@@ -22,6 +22,11 @@ ALERTS: list[dict[str, Any]] = yaml.safe_load(
     (EXAMPLES / "prometheus-alerts.yaml").read_text()
 )["groups"][0]["rules"]
 
+#: What KEDA asks to know how many workers there should be.
+SCALERS: list[dict[str, Any]] = yaml.safe_load(
+    (EXAMPLES / "keda-workers.yaml").read_text()
+)["spec"]["triggers"]
+
 #: By what Prometheus calls a histogram, what Snaptide calls it.
 HISTOGRAMS = {
     f"{one.name}_{part}": one.name
@@ -34,6 +39,7 @@ LABELS = {one.name: {"site", *one.labels} for one in FIGURES}
 
 QUERIES = [
     *(one["expr"] for one in ALERTS),
+    *(one["metadata"]["query"] for one in SCALERS),
     *(target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]),
 ]
 
