@@ -62,19 +62,19 @@ def test_alike_names_of_two_sites_stay_in_the_tables_until_one_is_renamed(
     at_hq, at_jfk = tmp_path / "hq", tmp_path / "jfk"
     at_hq.mkdir()
     at_jfk.mkdir()
-    (at_hq / "caf\u00e9").write_text("composed")
-    (at_jfk / "cafe\u0301").write_text("two characters")
+    (at_hq / "l\u00e9").write_text("composed")
+    (at_jfk / "le\u0301").write_text("two characters")
     step(hq, at_hq)
     step(jfk, at_jfk)
     settle(jfk)
-    both = {"caf\u00e9": _ALIKE, "cafe\u0301": _ALIKE}
+    both = {"l\u00e9": _ALIKE, "le\u0301": _ALIKE}
     assert left(hq, at_hq) == left(jfk, at_jfk) == both
     assert (paths(hq), parked(hq)) == (sorted(both), [])
-    (at_jfk / "cafe\u0301").rename(at_jfk / "bar")
+    (at_jfk / "le\u0301").rename(at_jfk / "bar")
     step(jfk, at_jfk)
     settle(jfk)
     step(hq, at_hq)
-    expected = {"bar": "two characters", "caf\u00e9": "composed"}
+    expected = {"bar": "two characters", "l\u00e9": "composed"}
     assert content(at_hq) == content(at_jfk) == expected
 
 
