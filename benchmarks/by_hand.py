@@ -9,6 +9,7 @@ from sqlalchemy import text
 from benchmarks.setting import COLUMNS, NAMES, ROW
 from sites import Directory, Site
 from sites.transfer import transport
+from sites.transfer.pieces import hand_on
 
 _IMAGES = (
     "COPY (SELECT c.id AS changed, b.* FROM changed c LEFT JOIN bare b USING (id))"
@@ -98,8 +99,7 @@ def pipe(source: Site, target: Site, out: str, write: Sequence[str]) -> None:
             reader.copy(out) as blocks,
             writer.copy(_STAGE) as sink,
         ):
-            for block in transport.joined(blocks):
-                sink.write(block)
+            hand_on(blocks, sink.write)
         here.execute(text("ANALYZE stage"))
         for statement in write:
             here.execute(text(statement))

@@ -24,9 +24,7 @@ from sqlalchemy.types import TypeEngine
 from sites import faults
 from sites.names import comma, identifiers
 from sites.progress import RowsDone
-
-#: How many bytes of a COPY are passed on at a time.
-PIECE = 64 * 1024
+from sites.transfer.pieces import hand_on
 
 #: The protocol counts the values of a statement in two bytes.
 MOST_VALUES = 65_535
@@ -35,9 +33,6 @@ MOST_VALUES = 65_535
 FEW = 8
 
 _DELETING = sql.SQL("DELETE FROM {}")
-
-#: Progress of a COPY is reported each time after this many rows.
-COUNTED = 10_000
 
 _DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
 
@@ -83,10 +78,7 @@ def copy(
             with writer.copy(copy_in(table, columns)) as sink:
                 for row in first:
                     sink.write_row(row)
-                for block in joined(
-                    _counted(rows, on_progress) if on_progress else rows
-                ):
-                    sink.write(block)
+                hand_on(rows, sink.write, on_progress)
         return writer.rowcount
 
 
@@ -158,11 +150,12 @@ def copy_out(source: Connection, query: str, write: Callable[[bytes], object]) -
 def _read(
     source: Connection, out: sql.Composed, write: Callable[[bytes], object]
 ) -> int:
-    with _reported(source), raw(source).cursor() as reader:
-        with reader.copy(out) as found:
-            for piece in joined(found):
-                write(piece)
-        return reader.rowcount
+    with (
+        _reported(source),
+        raw(source).cursor() as reader,
+        reader.copy(out) as found,
+    ):
+        return hand_on(found, write)
 
 
 def copy_pieces(
@@ -297,28 +290,6 @@ def copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
     return sql.SQL("COPY {} ({}) FROM STDIN").format(
         _name(table), comma(identifiers(columns))
     )
-
-
-def joined(blocks: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
-    """Join rows of COPY, which arrive one by one, to larger pieces for fewer calls."""
-    piece = bytearray()
-    for block in blocks:
-        piece += block
-        if len(piece) >= PIECE:
-            yield bytes(piece)
-            piece.clear()
-    if piece:
-        yield bytes(piece)
-
-
-def _counted(
-    rows: Iterable[bytes | bytearray | memoryview], on_progress: RowsDone
-) -> Iterator[bytes | bytearray | memoryview]:
-    """Pass on rows of COPY, and report their number from time to time."""
-    for count, row in enumerate(rows, 1):
-        if count % COUNTED == 0:
-            on_progress(count)
-        yield row
 
 
 def _insert(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 from sqlalchemy import Connection
@@ -14,10 +16,13 @@ from sites.transfer import transport
 from snapshots.images.errors import ImageDamaged
 from snapshots.images.manifest import Slice, slice_name
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 #: How many slices are written or loaded at a time, each over its own connection.
 AT_ONCE = 2
 
-#: How many bytes are read of a file at a time.
+#: How many bytes are compressed at a time, or read of a file.
 PIECE = 2**20
 
 
@@ -28,14 +33,40 @@ def write(folder: Path, number: int, source: Connection, query: str) -> Slice:
         number: of the slice, which names the file.
     """
     path = folder / slice_name(number)
-    with (
-        pa.OSFile(str(path), "wb") as file,
-        pa.CompressedOutputStream(file, "zstd") as packed,
-    ):
-        rows = transport.copy_out(source, query, packed.write)
-    with path.open("rb+") as written:
-        os.fsync(written.fileno())
-    return Slice(number=number, rows=rows, bytes=path.stat().st_size, sha256=_sum(path))
+    with path.open("wb") as file:
+        frames = _Frames(file)
+        with io.BufferedWriter(frames, PIECE) as packed:
+            rows = transport.copy_out(source, query, packed.write)
+        file.flush()
+        os.fsync(file.fileno())
+    return Slice(
+        number=number,
+        rows=rows,
+        bytes=path.stat().st_size,
+        sha256=frames.sum.hexdigest(),
+    )
+
+
+class _Frames(io.RawIOBase):
+    """Compresses what it is given, each time by itself, and sums up what it writes.
+
+    One frame of zstd after the other is read as one. To compress a piece at once takes
+    less time than to add to one frame.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._codec = pa.Codec("zstd")
+        self.sum = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        packed = self._codec.compress(data, asbytes=True)
+        self.sum.update(packed)
+        self._file.write(packed)
+        return memoryview(data).nbytes
 
 
 def verify(folder: Path, one: Slice) -> None:

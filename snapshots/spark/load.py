@@ -27,6 +27,7 @@ from sites.progress import Progress
 from sites.sessions import full
 from sites.tables.users_triggers import silenced
 from sites.transfer import arrow, transport
+from sites.transfer.pieces import hand_on
 from snapshots.spark import claims
 from snapshots.spark.catalog import load_range
 from snapshots.spark.connection import begin
@@ -154,8 +155,7 @@ def _copy(
     into = sql.SQL(job.copy) + form
     with source.cursor() as reader, target.cursor() as writer:
         with reader.copy(out) as rows, writer.copy(into) as sink:
-            for block in transport.joined(rows):
-                sink.write(block)
+            hand_on(rows, sink.write)
         return writer.rowcount
 
 
