@@ -181,12 +181,12 @@ def _ages(terms: Terms) -> tuple[timedelta | None, ...]:
 def promises_can_be_read(connection: Connection) -> bool:
     """Whether a master has promises for its sites, and our login may read them.
 
-    A master of an older version has none, and a login of a site to which rows are
-    granted may not read contracts.
+    A master of an older version has none, or has not granted this to the login of a
+    site to which it grants rows.
     """
-    at = sa.table("pg_attribute", sa.column("attrelid"), sa.column("attname"))
+    at = sa.table("pg_attribute", *map(sa.column, ("attrelid", "attnum", "attname")))
     there = func.to_regclass(f"{SCHEMA}.{contract.name}")
-    may = func.has_table_privilege(there, "SELECT")
+    may = func.has_column_privilege(there, at.c.attnum, "SELECT")
     named = at.c.attrelid == there, at.c.attname == _at.answered_within.name
     return bool(connection.scalar(select(sa.exists().where(*named, may))))
 

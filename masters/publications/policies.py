@@ -137,6 +137,12 @@ OURS: dict[str, Ours] = {
     "snapshot_log": Ours(rights="SELECT", rows=_PUBLISHED),
     "site_ddl": Ours(rights="SELECT", rows=f"{_PUBLISHED} AND NOT withheld"),
     "lens": Ours(rights="SELECT", rows=_PUBLISHED),
+    # What it is promised; not what the master keeps for it, nor what looks find.
+    "contract": Ours(
+        rights="SELECT (site_id, refresh_group, visible_within, answered_within,"
+        " on_breach)",
+        rows=_OWN.format("site_id"),
+    ),
     # A procedure would change rows of other sites, too: none runs for a login.
     "allowed_procedure": Ours(pushes="SELECT", rows="false"),
     "group_schema": Ours(rights="SELECT", rows=_PUBLISHED),

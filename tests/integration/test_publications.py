@@ -94,7 +94,6 @@ def test_a_site_gets_its_rows_without_a_condition(
 def test_refresh_of_a_granted_site_notes_a_breach_that_it_ends(
     sites: Directory, granted: Site
 ) -> None:
-    """The login itself may not read contracts."""
     hq = sites["hq"]
     snapshots.create(granted, "sale", master="hq")
     refresh(granted, "sale")
