@@ -11,25 +11,13 @@ from sites.errors import SiteUnreachable
 from sites.sessions import identity
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
+from tests.at_point import AtPoint
 from tests.fix_proxy import Proxy
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
 #: Each transaction by itself, so that there is a second to be stopped at.
 EACH = 1
 COUNT_UP = "UPDATE orders SET qty = qty + 1"
-
-
-class AtPoint:
-    """Does something once when a push comes to a point."""
-
-    def __init__(self, wanted: str, action: Callable[[], None], nth: int = 1) -> None:
-        self.wanted, self.action, self.left = wanted, action, nth
-
-    def point(self, name: str) -> None:
-        if name == self.wanted:
-            self.left -= 1
-            if self.left == 0:
-                self.action()
 
 
 @pytest.fixture

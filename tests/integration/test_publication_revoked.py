@@ -1,0 +1,163 @@
+"""A grant that is revoked in the middle of a push or refresh, and given again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+import deferred
+import masters
+import snapshots
+from sites import Directory, Site, faults
+from sites.errors import NotGranted, SnaptideError
+from snaptide.embedded import PostgresServer
+from tests.at_point import AtPoint
+from tests.granted import as_login, login, stores
+from tests.linked_table import parked, queued, run
+from tests.stories import refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+MINE = "SELECT id, what, cost FROM public.sale WHERE store_id = 3 ORDER BY id"
+OTHERS = "SELECT * FROM public.sale WHERE store_id <> 3 ORDER BY id"
+
+
+@pytest.fixture
+def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
+    """Sales at hq, and the login of jfk, which may create temporary tables."""
+    hq = sites["hq"]
+    stores(hq)
+    where = {"sale": "store_id = :store"}
+    masters.create_publication(hq, "sales", ["sale"], where=where)
+    with login(server, hq) as name:
+        run(hq, f'GRANT TEMPORARY ON DATABASE "{hq.url.database}" TO {name}')
+        _grant(hq, name)
+        yield name
+
+
+@pytest.fixture
+def granted(sites: Directory, store: str) -> Iterator[Site]:
+    """The site jfk, which may change the sales of store 3, with a snapshot of them."""
+    with as_login(sites, store) as directory:
+        jfk = directory["jfk"]
+        snapshots.create(jfk, "sale", master="hq", updatable=True)
+        refresh(jfk, "sale")
+        yield jfk
+
+
+def _grant(hq: Site, name: str) -> None:
+    values = {"store": "3"}
+    masters.grant(hq, "sales", "jfk", login=name, parameters=values, updatable=True)
+
+
+PUSH = [
+    ("push.after_cut", 1),
+    ("push.before_ship_commit", 1),
+    ("push.after_ship", 1),
+    ("push.before_apply", 1),
+    ("push.before_apply", 2),
+    ("push.after_commit", 1),
+    ("push.before_mark", 1),
+]
+
+
+@pytest.mark.parametrize(("point", "nth"), PUSH)
+def test_revoked_in_the_middle_of_a_push(
+    sites: Directory,
+    granted: Site,
+    store: str,
+    monkeypatch: pytest.MonkeyPatch,
+    point: str,
+    nth: int,
+) -> None:
+    """What the master has not applied stays queued, and comes once, in its order."""
+    hq, others = sites["hq"], run(sites["hq"], OTHERS)
+    for _ in range(3):
+        run(granted, "UPDATE public.sale SET cost = cost + 1 WHERE id IN (2, 4)")
+        run(granted, "UPDATE public.sale SET what = what || '+' WHERE id = 6")
+    at = AtPoint(point, lambda: masters.revoke(hq, "sales", "jfk"), nth)
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", at.point)
+        with suppress(SnaptideError):
+            deferred.push(granted, group_max_calls=1)
+    assert at.reached
+    for _ in range(2):
+        with pytest.raises(NotGranted):
+            deferred.push(granted)
+    assert parked(hq) == []
+    applied = run(hq, MINE)
+    if (point, nth) == ("push.before_mark", 1):
+        assert applied == run(granted, MINE)
+    _grant(hq, store)
+    assert deferred.push(granted).errors == 0
+    assert run(hq, MINE) == run(granted, MINE)
+    assert run(hq, MINE) == [
+        *((2, "thing 2", 5), (4, "thing 4", 7), (6, "thing 6+++", 6)),
+        *((8, "thing 8", 8), (10, "thing 10", 10)),
+    ]
+    assert queued(granted) == 0
+    assert parked(hq) == []
+    refresh(granted, "sale")
+    assert run(hq, MINE) == run(granted, MINE)
+    assert run(hq, OTHERS) == others
+
+
+REFRESH = [
+    "refresh.after_register",
+    "refresh.after_sweep",
+    "refresh.after_window",
+    "refresh.after_stage",
+    "refresh.before_merge_commit",
+    "refresh.after_merge",
+    "refresh.before_advance",
+]
+
+
+@pytest.mark.parametrize("method", ["f", "c"])
+@pytest.mark.parametrize("point", REFRESH)
+def test_revoked_in_the_middle_of_a_refresh(
+    sites: Directory,
+    granted: Site,
+    store: str,
+    monkeypatch: pytest.MonkeyPatch,
+    point: str,
+    method: str,
+) -> None:
+    """The site shows the moment before or that of the refresh, and nothing of later."""
+    hq = sites["hq"]
+    before = run(granted, MINE)
+    run(granted, "UPDATE public.sale SET cost = 0 WHERE id = 10")
+    pending = [*before[:-1], (10, "thing 10", 0)]
+    run(hq, "UPDATE public.sale SET what = 'read' WHERE id IN (2, 3)")
+    read = [(2, "read", 2), *pending[1:]]
+
+    def revoke() -> None:
+        masters.revoke(hq, "sales", "jfk")
+        run(hq, "UPDATE public.sale SET what = 'secret' WHERE id IN (2, 3, 4)")
+
+    at = AtPoint(point, revoke)
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", at.point)
+        with suppress(SnaptideError, DBAPIError):
+            refresh(granted, "sale", method=method)
+    assert at.reached
+    assert run(granted, MINE) in (pending, read)
+    for _ in range(2):
+        with pytest.raises(NotGranted):
+            refresh(granted, "sale", method=method)
+        with pytest.raises(NotGranted):
+            snapshots.refresh(granted, "sale")
+    assert run(granted, MINE) in (pending, read)
+    assert queued(granted) == 1
+    _grant(hq, store)
+    assert deferred.push(granted).errors == 0
+    refresh(granted, "sale")
+    assert run(granted, MINE) == run(hq, MINE)
+    assert run(granted, "SELECT count(*) FROM public.sale") == [(5,)]
+    # The next one goes on where that has ended.
+    run(hq, "UPDATE public.sale SET what = 'later' WHERE id = 8")
+    assert refresh(granted, "sale")["sale"].method == "fast"
+    assert run(granted, MINE) == run(hq, MINE)
