@@ -26,6 +26,22 @@ from sites import Directory
 sites = Directory(json.loads(os.environ["TEST_SITES"]))
 """
 
+#: How a program begins that takes the Spark session of its test for its own: a Java of
+#: its own takes seconds to start. It must be killed: if it ends, it stops the session.
+BORROWED = """
+import sys
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+
+gateway = launch_gateway()
+context = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
+SparkContext(
+    gateway=gateway,
+    jsc=gateway.jvm.JavaSparkContext(context),
+    conf=SparkConf(_jconf=context.conf()),
+)
+"""
+
 #: They are forked from one that has imported all this: it takes a second each time.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.campaign.bank", "tests.campaign.group_verbs"])
@@ -80,13 +96,18 @@ def _run(
 
 
 def ended(
-    program: str, sites: Directory, *arguments: str, fault: str = ""
+    program: str,
+    sites: Directory,
+    *arguments: str,
+    fault: str = "",
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program, which finds its sites in `sites`, until it ends.
 
     Parameters:
         arguments: of it, in `sys.argv`.
         fault: what goes wrong there, as SNAPTIDE_FAULT says it.
+        environment: more variables of the process.
     """
     urls = {
         name: site.url.set(drivername="postgresql").render_as_string(
@@ -98,7 +119,7 @@ def ended(
     given = {"PYTHONPATH": str(ROOT), "TEST_SITES": json.dumps(urls), **faults}
     return subprocess.run(
         [sys.executable, "-c", SITES + program, *arguments],
-        env={**os.environ, **given},
+        env={**os.environ, **given, **environment},
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -107,8 +128,35 @@ def ended(
     )
 
 
-def kill(program: str, sites: Directory, *arguments: str, fault: str = "") -> None:
-    """Run a program as `ended` does, which has to die of SIGKILL."""
-    done = ended(program, sites, *arguments, fault=fault)
+def kill(
+    program: str,
+    sites: Directory,
+    *arguments: str,
+    fault: str = "",
+    borrows_spark: bool = False,
+) -> None:
+    """Run a program as `ended` does, which has to die of SIGKILL.
+
+    Parameters:
+        borrows_spark: it has the test's own Spark session, whose Java survives it; for
+            one that dies where Spark has nothing to do.
+    """
+    borrowed = _java_of_this_process() if borrows_spark else {}
+    begin = BORROWED if borrows_spark else ""
+    done = ended(begin + program, sites, *arguments, fault=fault, **borrowed)
     assert done.returncode == -signal.SIGKILL, done.stderr
     wait_until_let_go(sites.values())
+
+
+def _java_of_this_process() -> dict[str, str]:
+    """The variables by which PySpark finds a Java that runs."""
+    # Imported late: most tests need neither Spark nor the seconds.
+    from snapshots.spark.session import session
+
+    gateway = session().sparkContext._gateway
+    assert gateway is not None
+    return {
+        "PYSPARK_GATEWAY_PORT": str(gateway.java_parameters.port),
+        "PYSPARK_GATEWAY_SECRET": gateway.java_parameters.auth_token,
+        "PYSPARK_PYTHON": sys.executable,
+    }

@@ -55,7 +55,7 @@ def sites(sites: Directory) -> None:
     ],
 )
 def test_killed_at(sites: Directory, fault: str) -> None:
-    kill(VICTIM, sites, fault=fault)
+    kill(VICTIM, sites, fault=fault, borrows_spark=True)
     report = groups.rectify(sites["lax"], GROUP, reference="hq")
     assert (report.unexplained, report.waiting) == (0, 0), report
     push_all(sites)

@@ -87,7 +87,7 @@ SITE = [
 )
 def test_killed_at(sites: Directory, reference: str, fault: str) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
-    kill(VICTIM, sites, reference, fault=fault)
+    kill(VICTIM, sites, reference, fault=fault, borrows_spark=True)
     report = snapshots.rectify(jfk, reference=reference)
     assert (report.unexplained, report.waiting) == (0, 0), report
     # A user's change may be left that a refresh had no reason to push.

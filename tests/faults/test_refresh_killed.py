@@ -94,7 +94,7 @@ def test_without_a_kill(group: Directory) -> None:
 )
 def test_killed_at(group: Directory, point: str) -> None:
     hq, jfk = group["hq"], group["jfk"]
-    kill(VICTIM, group, fault=f"{point}:kill")
+    kill(VICTIM, group, fault=f"{point}:kill", borrows_spark=True)
     # A killed refresh shows all of its moment or nothing.
     shown = len(run(jfk, "SELECT 1 FROM public.p WHERE v = 'theirs'"))
     assert shown == (2 if point == "refresh.after_merge" else 0)

@@ -417,7 +417,7 @@ def test_killed_at(sites, point, noted):
     before, old = shown(jfk), contents(jfk, "airline", "flight", "note")
     run(hq, RENAME)
     change_all(hq)
-    kill(VICTIM, sites, fault=f"{point}:kill")
+    kill(VICTIM, sites, fault=f"{point}:kill", borrows_spark=True)
     assert len(run(jfk, BEHIND)) == noted
     assert contents(jfk, "airline", "flight") == old[:2]
     assert (contents(jfk, "note") == old[2:]) == (noted == 0)
