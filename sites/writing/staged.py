@@ -58,10 +58,16 @@ class Staged:
         return self._value("o", column, source)
 
     def key(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
-        """The value by which the row is found: the old one, or else the new one."""
+        """The value by which the row is found: the old one, or else the new one.
+
+        It is no COALESCE, which PostgreSQL takes for an expression that could tell of
+        rows: below a policy of a grant it would read all rows that a site may see.
+        """
+        new = self.new(column, source)
         if not self.has_old:
-            return self.new(column, source)
-        return func.coalesce(self.old(column, source), self.new(column, source))
+            return new
+        old = self.old(column, source)
+        return case((old.is_not(None), old), else_=new)
 
     def same_row(
         self,

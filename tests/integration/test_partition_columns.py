@@ -13,9 +13,9 @@ from sites import Directory, Site, names
 from snapshots.differences import comparison, large
 from tests.divided import AIRPORTS, FLIGHTS, divide, looked_at
 from tests.fix_commands import Snaptide
-from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
-from tests.linked_table import rows, run, scalar
+from tests.linked_table import rows, run
+from tests.rows_read import rows_read
 from tests.stories import assert_equal_to_master, refresh
 
 SWAP = (
@@ -190,29 +190,9 @@ def test_the_index_is_read_and_nothing_else(partitioned: Directory) -> None:
         "UPDATE flights SET seats = 2 WHERE origin = 'JFK'",
         'ANALYZE snaptide."mlog$_flights"',
     )
-    before = _log_rows_read(hq)
+    before = rows_read(hq, "mlog$_flights")
     assert refresh(partitioned["jfk"], "flights")["flights"].window_keys == 10
-    assert _log_rows_read(hq) - before < 100
-
-
-def _log_rows_read(hq: Site) -> int:
-    """How many rows, or entries of indexes, sessions have read of the log."""
-    hq.close()
-    eventually(lambda: scalar(hq, _SESSIONS) == 0, what="the sessions: to be gone")
-    return int(scalar(hq, _READ))
-
-
-_SESSIONS = """
-SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND backend_type = 'client backend'
-  AND pid <> pg_backend_pid()
-"""
-_READ = """
-SELECT sum(t.seq_tup_read) + (
-    SELECT sum(i.idx_tup_read) FROM pg_stat_user_indexes i
-    WHERE i.relname LIKE 'mlog$_flights%')
-FROM pg_stat_user_tables t WHERE t.relname LIKE 'mlog$_flights%'
-"""
+    assert rows_read(hq, "mlog$_flights") - before < 100
 
 
 def test_executors_read_the_same_keys(

@@ -15,6 +15,7 @@ from sites.errors import NotGranted
 from snaptide.embedded import PostgresServer
 from tests.granted import as_login, login, stores
 from tests.linked_table import parked, queued, run
+from tests.rows_read import rows_read
 from tests.stories import push_and_refresh, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -81,6 +82,26 @@ def test_a_site_pushes_changes_of_its_rows(sites: Directory, granted: Site) -> N
     assert run(hq, "SELECT count(*) FROM public.sale WHERE store_id = 4") == [(5,)]
     refresh(granted, "sale")
     assert queued(granted) == 0
+
+
+def test_a_push_reads_the_rows_that_it_changes(sites: Directory, granted: Site) -> None:
+    """And not all of the store, as PostgreSQL has it if a condition could leak them."""
+    hq = sites["hq"]
+    run(
+        hq,
+        "INSERT INTO public.sale SELECT i, 3 + i % 10, 'more', i"
+        " FROM generate_series(1000, 50000) i",
+        "CREATE INDEX ON public.sale (store_id)",
+        "ANALYZE public.sale",
+    )
+    refresh(granted, "sale")
+    granted.peer("hq").close()
+    before = rows_read(hq, "sale")
+    run(granted, "UPDATE public.sale SET what = 'sold' WHERE id IN (2, 2000)")
+    run(granted, "INSERT INTO public.sale VALUES (12, 3, 'new', 1)")
+    assert deferred.push(granted).errors == 0
+    granted.peer("hq").close()
+    assert rows_read(hq, "sale") - before < 100
 
 
 def test_what_leaves_the_grant_is_parked_whole(sites: Directory, granted: Site) -> None:
