@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 
 from sqlalchemy import Connection
@@ -10,9 +12,13 @@ from sqlalchemy import Connection
 from folders import entries, here
 from folders.entries import MEANWHILE, Entry
 from folders.here import InTheWay
-from folders.scan import Found, is_as_found, seen
+from folders.scan import Found, is_as_found, parents, seen
+from folders.tables import PIECE
 from folders.work import Work, batches
 from sites.sessions.site import autocommit
+
+#: Threads that write files: most of the time of each is the system's.
+_WRITERS = min(4, os.cpu_count() or 1)
 
 
 def fetch_all(work: Work) -> None:
@@ -37,22 +43,43 @@ def fetch_all(work: Work) -> None:
 
 def _fetch(work: Work, connection: Connection, wanted: Mapping[str, Entry]) -> None:
     found = entries.contents(connection, work.tables, [*wanted.values()])
+    begun = dict[str, Future[None]]()
 
-    def write(work: Work, path: str, entry: Entry) -> None:
-        _write(work, path, entry, work.plan.replaced.get(path), next(found))
+    def end(work: Work, path: str, writing: Future[None]) -> None:
+        writing.result()
+        _written(work, path, wanted[path])
 
-    with closing(found):
-        work.each(wanted, write)
+    with closing(found), ThreadPoolExecutor(_WRITERS) as writers:
+        for path, entry in wanted.items():
+            # Of a file and one below its name, the first stays, whichever is faster.
+            if not begun.keys().isdisjoint(parents(path)):
+                wait(begun.values())
+            begun[path] = _begin(work, writers, path, entry, next(found))
+        work.each(begun, end)
 
 
-def _write(
+def _begin(
     work: Work,
+    writers: ThreadPoolExecutor,
     path: str,
     entry: Entry,
-    before: Found | None,
     content: Iterable[bytes],
-) -> None:
-    here.write(work.directory, entry, before, content)
+) -> Future[None]:
+    """Write a file: a small one by another thread, a large one piece by piece."""
+    before = work.plan.replaced.get(path)
+    if entry.kind == "file" and entry.size <= PIECE:
+        whole = [*content]
+        return writers.submit(here.write, work.directory, entry, before, whole)
+    done = Future[None]()
+    try:
+        here.write(work.directory, entry, before, content)
+        done.set_result(None)
+    except (InTheWay, OSError) as error:
+        done.set_exception(error)
+    return done
+
+
+def _written(work: Work, path: str, entry: Entry) -> None:
     _note(work, path, entry)
     if entry.kind == "file":
         work.report.fetched += 1
@@ -67,7 +94,8 @@ def _keep_both(
     work.report.conflicts.append(name)
     work.plan.send[name] = (found, None)
     with closing(entries.contents(connection, work.tables, [entry])) as content:
-        _write(work, path, entry, None, next(content))
+        here.write(work.directory, entry, None, next(content))
+    _written(work, path, entry)
 
 
 def _rename(work: Work, path: str, before: tuple[str, Found, Entry]) -> None:

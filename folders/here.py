@@ -51,8 +51,9 @@ def write(
     try:
         _write_new(new, entry, content, _mode(target, before))
         _replace(new, target, before)
-    finally:
+    except BaseException:
         new.unlink(missing_ok=True)
+        raise
 
 
 def _mode(target: Path, before: Found | None) -> int:
@@ -74,9 +75,10 @@ def _write_new(new: Path, entry: Entry, content: Iterable[bytes], mode: int) -> 
         for data in content:
             digest.update(data)
             file.write(data)
-    if digest.digest() != entry.sha256:
-        raise InTheWay("its content has not arrived yet, or is damaged")
-    _set_time(new, entry)
+        if digest.digest() != entry.sha256:
+            raise InTheWay("its content has not arrived yet, or is damaged")
+        file.flush()
+        os.utime(file.fileno(), ns=(entry.time_us * 1000,) * 2)
 
 
 def _replace(new: Path, target: Path, before: Found | None) -> None:
