@@ -13,10 +13,6 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from tenacity import stop_after_delay, wait_random_exponential
-
-from sites import retry
-
 log = logging.getLogger(__name__)
 
 Session = TypeVar("Session")
@@ -68,6 +64,11 @@ def wait_for(connect: Callable[[], Session], address: str = "a database") -> Ses
     except Exception as error:
         if not has_no_room(error):
             raise
+    # Imported late: most commands find a connection at once.
+    from tenacity import stop_after_delay, wait_random_exponential
+
+    from sites import retry
+
     began = time.monotonic()
     attempts = retry.on(
         Exception,
