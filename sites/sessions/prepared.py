@@ -1,4 +1,8 @@
-"""Statements that are built, compiled or planned once, and run many times."""
+"""What is made once for a session and used many times: statements, and descriptions.
+
+Statements are built, compiled or planned once. Tables are described once, and a session
+is told only whether that still holds.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,13 @@ from sqlalchemy import Connection, CursorResult
 from sqlalchemy.dialects.postgresql import psycopg
 from sqlalchemy.sql.base import Executable
 
+from sites.names import QualifiedName
+
 #: The execution option of statements that the server is to plan once per session.
 _PLANNED = "snaptide_planned"
+
+#: A session keeps the descriptions of so many tables at most.
+MOST_TABLES = 256
 
 _DIALECT = psycopg.dialect()  # type: ignore[no-untyped-call]
 
@@ -50,6 +59,16 @@ def execute(cursor: Any, statement: str, values: Any, context: Any) -> bool | No
         return None
     cursor.execute(statement, values, prepare=True)
     return True
+
+
+def known_tables(connection: Connection) -> dict[QualifiedName, tuple[str, Any]]:
+    """By name, the hash of what the catalog said of a table, and its description."""
+    kept: dict[QualifiedName, tuple[str, Any]] = connection.info.setdefault(
+        "snaptide.tables", {}
+    )
+    if len(kept) >= MOST_TABLES:
+        kept.clear()
+    return kept
 
 
 class Prepared:

@@ -13,9 +13,8 @@ from sqlalchemy import ColumnElement, Connection, TableClause, Text, TextClause,
 
 from sites.errors import UnknownTable
 from sites.names import QualifiedName
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import known_tables, planned_once
 from sites.sql import load
-from sites.tables import known
 from sites.transfer.types import NativeType, as_record
 
 #: Bytes of their values.
@@ -348,7 +347,7 @@ def find_table(connection: Connection, table: QualifiedName) -> Table | None:
     A session keeps it with its hash, by which the database says that it still holds.
     """
     before: Table | None
-    kept = known.tables(connection)
+    kept = known_tables(connection)
     state, before = kept.get(table, (None, None))
     values = {"schema": table.schema, "name": table.name, "known": state}
     found = connection.execute(_described(), values).one_or_none()

@@ -16,7 +16,7 @@ from snaptide.cli.arguments import SiteNames
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
-from snaptide.doctor import Finding, Severity, imports
+from snaptide.doctor import Finding, Severity
 
 _STYLES = {
     Severity.FATAL: "bold red",
@@ -39,6 +39,9 @@ def doctor(
 
     Example: snaptide doctor hq jfk
     """
+    # Imported late: other commands print findings, too.
+    from snaptide.doctor import imports
+
     chosen = program.chosen(sites)
     findings = list(imports.check())
     # Ask all sites at once: a site that is away takes long to time out.

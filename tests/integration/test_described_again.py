@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from sites import QualifiedName, Site
-from sites.tables import known
+from sites.sessions import prepared
 from sites.tables.table import describe, find_table
 from snaptide.embedded import PostgresServer
 from tests import plans
@@ -60,12 +60,12 @@ def test_dropped_table_is_gone(bags: Site) -> None:
 
 
 def test_only_so_many_are_kept(bags: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "MOST", 1)
+    monkeypatch.setattr(prepared, "MOST_TABLES", 1)
     run(bags, "CREATE TABLE places (id int PRIMARY KEY)")
     with bags.session() as session:
         describe(session, BAGS)
         describe(session, QualifiedName("public", "places"))
-        assert len(known.tables(session)) == 0
+        assert len(prepared.known_tables(session)) == 0
         assert describe(session, BAGS).names == ("id", "kg")
 
 
