@@ -159,12 +159,7 @@ def compared(origin: Connection, target: Connection, here: Look, there: Look) ->
 
 
 def _acquainted(origin: Connection, target: Connection, pair: Pair) -> Pair:
-    """The pair, after a contact if it has none that both have noted.
-
-    A push that broke off may have applied transactions, and left its contact without
-    the site's note. What the master says of them is stored only after one.
-    """
-    if not pair.remembers_the_same:
+    if not pair.acquainted:
         contacts.meet(origin, target, pair)
     return pair
 

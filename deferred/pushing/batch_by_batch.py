@@ -79,7 +79,6 @@ def _push_patiently(
         nonlocal at
         ends.origin.rollback()
         ends.target.rollback()
-        run.close()
         at = None
         run.held_up += 1
 
@@ -116,7 +115,7 @@ def _push_batch(
     if at is None:
         at = _marker(target, sender)
     queues = cache(partial(queue.list_queues, origin, sender.master))
-    found = _next_batch(ends, sender, at, queues, run)
+    found = _next_batch(ends, sender, at, queues)
     if found is None:
         return None
     batch, listed = found
@@ -126,8 +125,7 @@ def _push_batch(
     before = run.relay.before_batch(origin, target)
     if before.marker_moved:
         at = _marker(target, sender)
-    # A contact that is noted later keeps others waiting: only for what is brief.
-    run.begin(noted_later=sum(listed.calls) <= apply_groups.SHIPPED and not ends.pairs)
+    run.begin()
     faults.point("push.after_cut")
     admitted = _admitted(ends, batch, queues(), sender, at, run, before)
     shipment = replace(admitted, listed=listed)
@@ -148,7 +146,6 @@ def _push_batch(
         apply_groups.write_rows(shipment)
     faults.point("push.after_plan")
     to_its_end = _apply(ends, shipment, sender, groups, at, run)
-    run.note_contact()
     faults.point("push.before_mark")
     if to_its_end:
         return replace(
@@ -247,9 +244,7 @@ def _next_batch(
     sender: Sender,
     at: marker.Marker,
     queues: Callable[[], Sequence[Queue]],
-    run: Run,
 ) -> tuple[Batch, ledger.Listing] | None:
-    """Cut a batch, and promise the destination a token of contact in its commit."""
     origin = ends.origin
     origin.execution_options(isolation_level="REPEATABLE READ")
     pushing = traces.traceparent()
@@ -267,8 +262,6 @@ def _next_batch(
                 traceparent=pushing,
             )
             faults.point("push.before_cut_commit")
-            if found is not None:
-                run.promise()
             origin.commit()
             if found is not None:
                 cutting.note(**_numbers(found[0]))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Unpack
 
 import sqlalchemy as sa
@@ -36,8 +37,7 @@ from sites import Site, configured, retry, traces
 from sites.capture import position
 from sites.errors import NoConnectionFree, NotGranted, SnaptideError
 from sites.progress import Progress
-from sites.sessions import identity
-from sites.sessions.contacts import Contact
+from sites.sessions import contacts, identity
 from sites.sessions.peers import Look
 from sites.sessions.prepared import as_json, planned_once
 from sites.sessions.site import autocommit
@@ -206,7 +206,7 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
             contact.keep_supplied(origin, target, pair)
         if there.row.concerned:
             run.relay = relay.of_groups()
-        run.contact = Contact(site=origin, master=target, pair=pair)
+        run.meet = partial(contacts.meet, origin, target, pair)
         if run.options.error_limit:
             run.parked = error_queue.count_failed(target, who.id)
             target.commit()
@@ -218,8 +218,7 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
         with beside as pairs:
             at = marker.seen(there.row.marker)
             ends = Ends(origin=origin, target=target, pairs=pairs, seen=at)
-            with closing(run):
-                push_all(ends, who, run)
+            push_all(ends, who, run)
         if run.most_calls is None:
             run.token = _token(target, there, run)
         if there.row.may_tell and (there.row.untold or run.error_ids):

@@ -11,7 +11,6 @@ from deferred.options import PushOptions
 from deferred.pushing.delivery import Delivered
 from deferred.pushing.token import Token
 from sites.progress import Progress, RowsDone
-from sites.sessions.contacts import Contact
 
 #: A shipment of at least this many calls reports its own progress.
 MANY = 50_000
@@ -48,51 +47,19 @@ class Run:
     numbered: bool = False
     #: of a moment of the destination that has what was pushed
     token: Token | None = None
-    #: with the destination; the first batch begins it
-    contact: Contact | None = None
-    #: how many transactions were delivered when a contact began that is not noted yet
-    _since: int | None = None
-    #: whether a batch has begun
-    met: bool = False
+    #: makes both sides remember the contact; None after that
+    meet: Callable[[], object] | None = None
 
-    def promise(self) -> None:
-        """Note at the site what a contact begins with; the caller commits it."""
-        if self.contact is not None and not self.contact.begun:
-            self.contact.promise()
+    @property
+    def met(self) -> bool:
+        """Whether a batch has begun."""
+        return self.meet is None
 
-    def begin(self, *, noted_later: bool) -> None:
-        """Make both sides remember this contact, before the first batch.
-
-        Parameters:
-            noted_later: the site notes it after the batch (`note_contact`), so that
-                what is delivered meanwhile is seen earlier.
-        """
-        if self.contact is None or self.contact.begun:
-            return
-        self.contact.begin(flushed=not noted_later)
-        self.met, self._since = True, self.transactions
-        if not noted_later:
-            self._note()
-
-    def note_contact(self) -> None:
-        """Note at the site a contact that has begun, if something was delivered.
-
-        That was flushed at the destination, and so the contact. Otherwise it stays
-        open: the destination may forget it in a crash.
-        """
-        if self._since is not None and self.transactions > self._since:
-            self._note()
-        self.close()
-
-    def _note(self) -> None:
-        if self.contact is not None:
-            self.contact.note()
-
-    def close(self) -> None:
-        """Let other contacts begin."""
-        self._since = None
-        if self.contact is not None:
-            self.contact.release()
+    def begin(self) -> None:
+        """Make both sides remember this contact, before the first batch."""
+        if self.meet is not None:
+            self.meet()
+            self.meet = None
 
     def count(self, delivered: Delivered, *, transactions: int, calls: int) -> None:
         """Count transactions that were committed at the destination."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -16,7 +15,6 @@ from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Connection, Select, Text, and_, bindparam, func, select
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import ProgrammingError
-from sqlalchemy.sql.dml import ReturningInsert
 
 from sites import faults
 from sites.catalog import peer
@@ -66,121 +64,51 @@ def meet(site: Connection, master: Connection, pair: Pair) -> None:
         SiteRestored, SiteReplaced: one of the two does not remember.
         NotGranted: the master has granted the login to another site.
     """
-    contact = Contact(site=site, master=master, pair=pair)
-    try:
-        contact.begin()
-        contact.note()
-    finally:
-        contact.release()
+    pair.confirm()
+    with autocommit(site, master):
+        locked = False
+        try:
+            while not _meet(site, master, pair, locked=locked):
+                # Another contact came first, perhaps that of a copy of this site.
+                locked = True
+                pair = read(site, master, pair.site, pair.master)
+                pair.confirm()
+        except BaseException:
+            _unlock(site, pair.master)
+            raise
 
 
-@dataclass(slots=True, kw_only=True)
-class Contact:
-    """One contact in steps, for a caller that has statements of its own between them.
-
-    Other contacts of the two wait from the promise to the `release`, which has to
-    follow in any case.
+def _meet(site: Connection, master: Connection, pair: Pair, *, locked: bool) -> bool:
+    """Lock the contact, store a new token at both sides, and unlock it.
 
     Parameters:
-        pair: what the two remembered a moment ago.
+        locked: whether it is locked already.
+
+    Returns:
+        False, and then it is still locked, if one side remembers something else.
     """
-
-    site: Connection
-    master: Connection
-    pair: Pair
-    #: the master has the token
-    begun: bool = field(default=False, init=False)
-    #: what the site has promised
-    _token: uuid.UUID | None = field(default=None, init=False)
-    _locked: bool = field(default=False, init=False)
-
-    def promise(self) -> None:
-        """Note at the site the token that the master is about to get.
-
-        The caller commits, with what else it has written, and calls `begin`. If what
-        the site remembers is not what it was, nothing is noted, and `begin` sees to it.
-        """
-        self.pair.confirm()
-        token = uuid.uuid4()
-        locked, self._locked = self._locked, True
-        if _promise(self.site, token, self.pair, locked=locked):
-            self._token = token
-
-    def begin(self, *, flushed: bool = True) -> None:
-        """Promise a token, if none is promised, and store it at the master.
-
-        Afterwards the site may store what it reads at the master once it has noted the
-        token. Both connections must be outside a transaction.
-
-        Parameters:
-            flushed: False leaves the flush to the master's next commit; then `note`
-                has to wait for one that is flushed.
-
-        Raises:
-            SiteRestored, SiteReplaced: one of the two does not remember.
-            NotGranted: the master has granted the login to another site.
-        """
-        with autocommit(self.site, self.master):
-            while not self._begun(flushed=flushed):
-                # Another contact came first, perhaps that of a copy of this site.
-                self._token = None
-                self.pair = read(
-                    self.site, self.master, self.pair.site, self.pair.master
-                )
-
-    def _begun(self, *, flushed: bool) -> bool:
-        """Do so if both sides remember the pair; it is locked then in any case."""
-        if self._token is None:
-            self.promise()
-        if self._token is None:
-            return False
-        # After a crash in between, the master has the old or the new token, and the
-        # site has both: no data has moved yet.
-        faults.point("peers.after_promise")
-        given = _give(self.master, self.pair, self._facts(), flushed=flushed)
-        if given:
-            self.begun = True
-            faults.point("peers.after_master")
-        return given
-
-    def note(self) -> None:
-        """Note the token at the site, which ends the contact."""
-        known = _noted_of(self.pair.master, self.pair.at_site, **self._facts())
-        with autocommit(self.site):
-            _note_and_unlock(self.site, self.pair.master, {**known, "next_token": None})
-        self._locked = False
-
-    def release(self) -> None:
-        """Let other contacts begin, if that of this one was not noted.
-
-        Then it is as after a crash: the next contact sees which token the master has.
-        It may `begin` again.
-        """
-        if not self._locked:
-            return
-        self._locked, self._token, self.begun = False, None, False
-        if not self.site.invalidated:
-            self.site.rollback()
-            with autocommit(self.site):
-                _unlock(self.site, self.pair.master)
-
-    def _facts(self) -> dict[str, object]:
-        known = self.pair.at_site.contact_no, self.pair.at_master.contact_no
-        return {"contact_no": 1 + max(known), "token": self._token}
-
-
-def _give(
-    master: Connection, pair: Pair, facts: Mapping[str, object], *, flushed: bool
-) -> bool:
-    """Store a token at the master; False if it remembers something else by now."""
-    noted = _noted_of(pair.site, pair.at_master, **facts)
+    number = 1 + max(pair.at_site.contact_no, pair.at_master.contact_no)
+    token = uuid.uuid4()
+    # After a crash in between, the master has the old or the new token, and the
+    # site has both: no data has moved yet.
+    if not _promise(site, token, pair, locked=locked):
+        return False
+    faults.point("peers.after_promise")
+    noted = _facts(pair.site, pair.at_master, contact_no=number, token=token)
     try:
-        return _note(master, pair.site, "site", noted, pair.at_master, flushed=flushed)
+        if not _note(master, pair.site, "site", noted, pair.at_master):
+            return False
     except ProgrammingError as error:
         if not isinstance(error.orig, InsufficientPrivilege):
             raise
         granted.refuse_other_name(master, pair.site, pair.master.name)
         raise
+    faults.point("peers.after_master")
+    noted = _facts(
+        pair.master, pair.at_site, contact_no=number, token=token, next_token=None
+    )
+    _note_and_unlock(site, pair.master, noted)
+    return True
 
 
 def _promise(
@@ -204,7 +132,7 @@ def _promise(
     )
 
 
-def _noted_of(other: Identity, before: Memory, **values: object) -> dict[str, object]:
+def _facts(other: Identity, before: Memory, **values: object) -> dict[str, object]:
     """What is noted of another site at a contact."""
     former = before.former
     if not before.knows(other):
@@ -226,17 +154,15 @@ def _note(
     new: Mapping[str, object] | None = None,
     *,
     lock: bool = False,
-    flushed: bool = True,
 ) -> bool:
     """Note facts about another site, if what is remembered of it is as before.
 
     Parameters:
         new: facts that are noted only if nothing is remembered yet.
         lock: whether to lock the contact before, until it is unlocked.
-        flushed: whether the commit waits for the disk.
     """
     values = {"site_id": other.site_id, "role": role, **(new or {}), **noted}
-    statement = _noting_if(tuple(values), tuple(noted), lock=lock, flushed=flushed)
+    statement = _noting_if(tuple(values), tuple(noted), lock=lock)
     places = {
         "before_token": before.token,
         "before_next": before.next_token,
@@ -284,9 +210,7 @@ def _noting(
 
 
 @cache
-def _noting_if(
-    given: tuple[str, ...], noted: tuple[str, ...], *, lock: bool, flushed: bool
-) -> Insert | ReturningInsert[Any]:
+def _noting_if(given: tuple[str, ...], noted: tuple[str, ...], *, lock: bool) -> Insert:
     """The same, if what is remembered has certain tokens."""
     same = (
         column.is_not_distinct_from(bindparam(name, type_=column.type))
@@ -295,10 +219,7 @@ def _noting_if(
             (peer.c.next_token, "before_next"),
         )
     )
-    noting = _noting(given, noted, *same, lock=lock)
-    if flushed:
-        return planned_once(noting)
-    return planned_once(noting.returning(settings.UNFLUSHED))
+    return planned_once(_noting(given, noted, *same, lock=lock))
 
 
 @cache

@@ -1,14 +1,12 @@
 """Each contact leaves a token at both sides, whatever stops it half way."""
 
 import pytest
-from psycopg.errors import LockNotAvailable
-from sqlalchemy.exc import DBAPIError
 
 import deferred
 from deferred.batches import reconcile
 from sites import Directory
 from sites.errors import SiteRestored
-from sites.sessions import contacts, identity, peers
+from sites.sessions import contacts, identity
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Pair
 from tests.fix_moments import Moments
@@ -130,59 +128,6 @@ def test_a_copy_comes_between_the_comparison_and_the_token(
     assert rows(orders["hq"])[0][2] == 1
 
 
-def test_site_notes_the_token_after_the_transaction_is_visible(
-    orders: Directory, moments: Moments
-) -> None:
-    """Its note is not waited for; until then the site has the promise."""
-    seen = []
-
-    def look() -> None:
-        with orders["jfk"].session() as site, orders["hq"].session() as master:
-            pair = peers.read(site, master, _who(orders, "jfk"), _who(orders, "hq"))
-        seen.append((pair, rows(orders["hq"])[0][2]))
-
-    _change(orders)
-    moments.at("push.after_commit", look)
-    deferred.push(orders["jfk"])
-    ((pair, visible),) = seen
-    assert visible == 2
-    assert pair.at_master.token == pair.at_site.next_token != pair.at_site.token
-    assert _pair(orders).at_site.token == pair.at_master.token
-
-
-def test_batch_is_delivered_and_its_contact_not_noted(
-    orders: Directory, moments: Moments
-) -> None:
-    """The next push has nothing to carry, and still ends the contact."""
-    _change(orders)
-    moments.at("push.after_commit", _die)
-    with pytest.raises(KeyboardInterrupt):
-        deferred.push(orders["jfk"])
-    assert deferred.push(orders["jfk"]).transactions == 0
-    after = _pair(orders)
-    assert after.remembers_the_same
-    assert after.at_site.next_token is None
-    assert rows(orders["hq"])[0][2] == 2
-
-
-def test_batch_gives_way_after_its_contact_has_begun(
-    orders: Directory, moments: Moments
-) -> None:
-    """Another contact does not wait for the next attempt, and may come before it."""
-    before = _pair(orders)
-
-    def give_way() -> None:
-        moments.at("push.before_cut_commit", lambda: _meet(orders))
-        raise DBAPIError("", None, LockNotAvailable())
-
-    _change(orders)
-    moments.at("push.before_apply", give_way)
-    assert deferred.push(orders["jfk"]).transactions == 1
-    after = _pair(orders)
-    assert after.remembers_the_same
-    assert after.at_site.contact_no == before.at_site.contact_no + 3
-
-
 def test_push_of_nothing_is_no_contact(orders: Directory) -> None:
     before = _pair(orders)
     assert deferred.push(orders["jfk"]).transactions == 0
@@ -235,11 +180,6 @@ def _pair(sites: Directory) -> Pair:
 def _who(sites: Directory, name: str) -> Identity:
     with sites[name].session() as connection:
         return identity.read(connection)
-
-
-def _meet(sites: Directory) -> None:
-    with sites["jfk"].session() as site, sites["hq"].session() as master:
-        contacts.meet(site, master, _pair(sites))
 
 
 def _die() -> None:
