@@ -177,8 +177,9 @@ def test_all_ways_leave_the_same(
     world: Directory, log: Log, grouping: dict[str, Any]
 ) -> None:
     one_by_one = _pushed(world, log, group_max_calls=0)
-    assert one_by_one == _pushed(world, log, **grouping)
-    assert one_by_one == _retried(world, log)
+    why = run(world["hq"], "SELECT error_message FROM snaptide.error_transaction")
+    assert one_by_one == _pushed(world, log, **grouping), why
+    assert one_by_one == _retried(world, log), why
 
 
 def _begin(sites: Directory, log: Log) -> None:
