@@ -61,13 +61,14 @@ class Staged:
         """The value by which the row is found: the old one, or else the new one.
 
         It is no COALESCE, which PostgreSQL takes for an expression that could tell of
-        rows: below a policy of a grant it would read all rows that a site may see.
+        rows: below a policy of a grant it would read all rows that a site may see. Nor
+        does it ask IS NOT NULL, which is false of a composite with one field NULL.
         """
         new = self.new(column, source)
         if not self.has_old:
             return new
         old = self.old(column, source)
-        return case((old.is_not(None), old), else_=new)
+        return case((old.is_(None), new), else_=old)
 
     def same_row(
         self,

@@ -5,9 +5,9 @@ FROM public.orders,
     snaptide_work_1 AS taker
 WHERE giver.unit = 7
     AND taker.unit = 7
-    AND public.orders.id = CASE WHEN (giver.o1 IS NOT NULL) THEN giver.o1 ELSE giver.n1 END
+    AND public.orders.id = CASE WHEN (giver.o1 IS NULL) THEN giver.n1 ELSE giver.o1 END
     AND (giver.kind IN ('D', 'R', 'L') OR giver.kind IN ('U', 'M') AND CASE WHEN (giver.o2 IS NOT DISTINCT FROM giver.n2) THEN public.orders.name ELSE giver.n2 END IS DISTINCT FROM public.orders.name)
     AND taker.kind IN ('I', 'U', 'M', 'R')
     AND public.orders.name = taker.n2
-    AND public.orders.id != CASE WHEN (taker.o1 IS NOT NULL) THEN taker.o1 ELSE taker.n1 END
+    AND public.orders.id != CASE WHEN (taker.o1 IS NULL) THEN taker.n1 ELSE taker.o1 END
     GROUP BY public.orders.id) AS held WHERE public.orders.id = held.k1

@@ -4,4 +4,4 @@ UPDATE public.orders SET name=CASE WHEN (snaptide_work_1.o2 IS NOT DISTINCT FROM
     FROM snaptide_work_1
     WHERE snaptide_work_1.unit = 7
     AND snaptide_work_1.kind IN ('U')
-    AND public.orders.id = CASE WHEN (snaptide_work_1.o1 IS NOT NULL) THEN snaptide_work_1.o1 ELSE snaptide_work_1.n1 END
+    AND public.orders.id = CASE WHEN (snaptide_work_1.o1 IS NULL) THEN snaptide_work_1.n1 ELSE snaptide_work_1.o1 END

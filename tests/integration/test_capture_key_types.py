@@ -149,3 +149,18 @@ def test_a_user_goes_on_writing_when_the_key_is_another(
     assert kinds[0] == "I"
     assert set(kinds[1:]) == {"T"}
     assert len(kinds) >= 3
+
+
+def test_a_composite_with_a_field_that_is_null_is_a_key(sites: Directory) -> None:
+    """Though PostgreSQL says of such a value that it is not NULL, and that it is."""
+    run_everywhere(sites, "CREATE TYPE place AS (shop int, shelf int)")
+    link(sites, "t", "k place PRIMARY KEY, v int")
+    run_everywhere(sites, "INSERT INTO t VALUES ('(1,)', 1), ('(2,)', 1), ('(3,)', 1)")
+    run(sites["jfk"], "UPDATE t SET v = 2 WHERE (k).shop = 1")
+    run(sites["jfk"], "DELETE FROM t WHERE (k).shop = 2")
+    run(sites["jfk"], "UPDATE t SET k = '(4,)' WHERE (k).shop = 3")
+    assert deferred.push(sites["jfk"]).errors == 0
+    assert run(sites["hq"], "SELECT k::text, v FROM t ORDER BY k") == [
+        ("(1,)", 2),
+        ("(4,)", 1),
+    ]
