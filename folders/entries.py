@@ -212,13 +212,19 @@ def copy(connection: Connection, tables: Tables, entry: Entry, path: str) -> Non
     driver.execute(tables.sql(content), [new, entry.id])
 
 
+_BESIDE = (
+    "SELECT DISTINCT split_part(substr(path, %(first)s), '/', 1) FROM {entry}"
+    " WHERE removed_at IS NULL AND starts_with(path, %(folder)s)"
+)
+
+
 def has_alike(connection: Connection, tables: Tables, path: str) -> bool:
     """Whether another name beside this one differs from it in case or accents alone."""
     parent, slash, name = path.rpartition("/")
-    start = len(parent + slash)
-    beside = {
-        one.path[start:].partition("/")[0] for one in below(connection, tables, parent)
-    }
+    folder = parent + slash
+    places = {"folder": folder, "first": len(folder) + 1}
+    found = raw(connection).execute(tables.sql(_BESIDE), places).fetchall()
+    beside = [str(one) for (one,) in found]
     return any(one != name and folded(one) == folded(name) for one in beside)
 
 
