@@ -156,11 +156,10 @@ def _push_in_turn(
                 if to.unqueued:
                     unqueued.refuse(origin, to.unqueued)
                 _push_with_plans_of_now(origin, site, here, name, run)
-            except NoConnectionFree:
-                _note_failure(origin, name, run.transactions)
-                raise
             except SnaptideError as error:
-                _note_failure(origin, name, run.transactions, error.message)
+                is_failure = not isinstance(error, NoConnectionFree)
+                reason = error.message if is_failure else None
+                _note_failure(origin, name, run.transactions, reason)
                 if isinstance(error, DestinationQuiet | TooManyErrors):
                     _keep_quiet(origin, name, error)
                 raise
@@ -338,7 +337,7 @@ def _note_success(origin: Connection, turn: Turn, transactions: int) -> None:
 
 
 def _note_failure(
-    origin: Connection, name: str, transactions: int, reason: str | None = None
+    origin: Connection, name: str, transactions: int, reason: str | None
 ) -> None:
     """Note why a push failed, and pause the next ones as the budget has it.
 
