@@ -61,6 +61,26 @@ def stores(hq: Site) -> None:
     masters.create_snapshot_log(hq, "salary")
 
 
+def publish_sales(hq: Site) -> None:
+    """Publish the sales, to be granted by store."""
+    where = {"sale": "store_id = :store"}
+    masters.create_publication(hq, "sales", ["sale"], where=where)
+
+
+def grant_sales(
+    hq: Site, name: str, number: str = "3", *, updatable: bool = True
+) -> None:
+    """Grant the sales of a store to the login of jfk."""
+    masters.grant(
+        hq,
+        "sales",
+        "jfk",
+        login=name,
+        parameters={"store": number},
+        updatable=updatable,
+    )
+
+
 def families(hq: Site) -> None:
     """Customers of two stores, store 3 those of even ids, and what belongs to them."""
     run(

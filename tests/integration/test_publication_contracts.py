@@ -12,7 +12,16 @@ import masters
 import snapshots
 from sites import Directory, Site
 from snaptide.embedded import PostgresServer
-from tests.granted import Session, as_login, execute, login, session_of, stores
+from tests.granted import (
+    Session,
+    as_login,
+    execute,
+    grant_sales,
+    login,
+    publish_sales,
+    session_of,
+    stores,
+)
 from tests.linked_table import run
 from tests.stories import refresh
 
@@ -26,10 +35,9 @@ def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
     """Sales at hq, and the login of jfk, to which those of store 3 are granted."""
     hq = sites["hq"]
     stores(hq)
-    where = {"sale": "store_id = :store"}
-    masters.create_publication(hq, "sales", ["sale"], where=where)
+    publish_sales(hq)
     with login(server, hq) as name:
-        masters.grant(hq, "sales", "jfk", login=name, parameters={"store": "3"})
+        grant_sales(hq, name, updatable=False)
         yield name
 
 

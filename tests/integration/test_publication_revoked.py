@@ -15,7 +15,7 @@ from sites import Directory, Site, faults
 from sites.errors import NotGranted, SnaptideError
 from snaptide.embedded import PostgresServer
 from tests.at_point import AtPoint
-from tests.granted import as_login, login, stores
+from tests.granted import as_login, grant_sales, login, publish_sales, stores
 from tests.linked_table import parked, queued, run
 from tests.stories import refresh
 
@@ -30,11 +30,10 @@ def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
     """Sales at hq, and the login of jfk, which may create temporary tables."""
     hq = sites["hq"]
     stores(hq)
-    where = {"sale": "store_id = :store"}
-    masters.create_publication(hq, "sales", ["sale"], where=where)
+    publish_sales(hq)
     with login(server, hq) as name:
         run(hq, f'GRANT TEMPORARY ON DATABASE "{hq.url.database}" TO {name}')
-        _grant(hq, name)
+        grant_sales(hq, name)
         yield name
 
 
@@ -46,11 +45,6 @@ def granted(sites: Directory, store: str) -> Iterator[Site]:
         snapshots.create(jfk, "sale", master="hq", updatable=True)
         refresh(jfk, "sale")
         yield jfk
-
-
-def _grant(hq: Site, name: str) -> None:
-    values = {"store": "3"}
-    masters.grant(hq, "sales", "jfk", login=name, parameters=values, updatable=True)
 
 
 PUSH = [
@@ -91,7 +85,7 @@ def test_revoked_in_the_middle_of_a_push(
     applied = run(hq, MINE)
     if (point, nth) == ("push.before_mark", 1):
         assert applied == run(granted, MINE)
-    _grant(hq, store)
+    grant_sales(hq, store)
     assert deferred.push(granted).errors == 0
     assert run(hq, MINE) == run(granted, MINE)
     assert run(hq, MINE) == [
@@ -152,7 +146,7 @@ def test_revoked_in_the_middle_of_a_refresh(
             snapshots.refresh(granted, "sale")
     assert run(granted, MINE) in (pending, read)
     assert queued(granted) == 1
-    _grant(hq, store)
+    grant_sales(hq, store)
     assert deferred.push(granted).errors == 0
     refresh(granted, "sale")
     assert run(granted, MINE) == run(hq, MINE)
