@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from masters import ContractState
 from sites import Directory, Site
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
+from tests.fix_db import QUIET_SETTINGS, new_folder
 from tests.fix_sites import log, name_site
 from tests.linked_table import application, run
 from tests.stories import refresh
@@ -69,7 +71,7 @@ def promises(count: int, chance: Random) -> list[Promise]:
     ]
 
 
-def make_sites(server: PostgresServer, promised: Sequence[Promise]) -> Directory:
+def _make_sites(server: PostgresServer, promised: Sequence[Promise]) -> Directory:
     """A master with a table for each site, and sites that show them, by contract."""
     with Directory({"template": server.create_database(TEMPLATE)}) as template:
         migrate.upgrade(template["template"])
@@ -92,6 +94,22 @@ def _promise(hq: Site, site: Site, one: Promise) -> None:
     within = timedelta(seconds=one.within)
     snapshots.set_contract(site, "g", visible_within=within)
     deferred.schedule(site, "refresh", "g", every=f"{one.every}s")
+
+
+@contextmanager
+def on_a_server(
+    version: int, promised: Sequence[Promise], **settings: str
+) -> Iterator[Directory]:
+    """The same sites, on a server of their own for as long as the block lasts."""
+    folder = new_folder("snaptide-promised-")
+    server = PostgresServer(folder, version, settings={**QUIET_SETTINGS, **settings})
+    try:
+        server.start()
+        with _make_sites(server, promised) as made:
+            yield made
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ is told, and at the end all sites equal the master.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle
@@ -22,9 +21,8 @@ import masters
 import snapshots
 from benchmarks import spark_cluster
 from sites import Directory
-from snaptide.embedded import PostgresServer, RedisServer
+from snaptide.embedded import RedisServer
 from tests import promised, small_windows
-from tests.fix_db import QUIET_SETTINGS, new_folder
 from tests.fix_hosts import Host
 from tests.fix_proxy import Proxy
 from tests.fix_spark import JAVA_OPTIONS
@@ -51,15 +49,8 @@ OTHERS = ("executor", "redis", "driver", "redis")
 
 @pytest.fixture
 def sites(pg_version: int) -> Iterator[Directory]:
-    folder = new_folder("snaptide-cluster-")
-    server = PostgresServer(folder, pg_version, settings=QUIET_SETTINGS)
-    try:
-        server.start()
-        with promised.make_sites(server, PROMISES) as made:
-            yield made
-    finally:
-        server.stop()
-        shutil.rmtree(folder)
+    with promised.on_a_server(pg_version, PROMISES) as made:
+        yield made
 
 
 @pytest.fixture

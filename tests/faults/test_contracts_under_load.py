@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from random import Random
@@ -17,9 +16,8 @@ import pytest
 
 import masters
 from sites import Directory
-from snaptide.embedded import PostgresServer, RedisServer
+from snaptide.embedded import RedisServer
 from tests import promised
-from tests.fix_db import QUIET_SETTINGS, new_folder
 from tests.fix_worker import Service, Services, WriteSettings
 from tests.promised import Promise, Told, Users
 from tests.seeds import seed
@@ -51,16 +49,8 @@ def promises(chance: Random) -> list[Promise]:
 @pytest.fixture
 def sites(pg_version: int, promises: list[Promise]) -> Iterator[Directory]:
     """All of them on one server, with sessions for all."""
-    folder = new_folder("snaptide-promised-")
-    settings = {**QUIET_SETTINGS, "max_connections": "500"}
-    server = PostgresServer(folder, pg_version, settings=settings)
-    try:
-        server.start()
-        with promised.make_sites(server, promises) as made:
-            yield made
-    finally:
-        server.stop()
-        shutil.rmtree(folder)
+    with promised.on_a_server(pg_version, promises, max_connections="500") as made:
+        yield made
 
 
 @pytest.fixture
