@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from redis import Redis
 
 from sites import Directory
+from snaptide.application import ORDINARY, queue_of
 from snaptide.embedded import RedisServer
 from tests.fix_hosts import Host
 
@@ -228,6 +230,15 @@ def services(
     started = Services(write_settings(sites, broker, more_settings))
     yield started
     started.stop()
+
+
+def waiting_tasks(client: Redis, site: str) -> list[dict[str, Any]]:
+    """Messages of a site's ordinary tasks that no worker has taken.
+
+    Redis keeps a list for each priority, whose name ends with it.
+    """
+    waiting: list[Any] = client.lrange(f"{queue_of(site)}\x06\x16{ORDINARY}", 0, -1)
+    return [json.loads(one) for one in waiting]
 
 
 def eventually(

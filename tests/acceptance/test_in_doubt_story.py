@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from sites import Directory
 from snaptide import beat
-from snaptide.application import celery_app, queue_of
+from snaptide.application import celery_app
 from snaptide.cli import app
 from snaptide.settings import Settings
 from tests.coordinated import coordinate, left_over, prepared, quantities
-from tests.fix_worker import Services, WriteSettings, eventually
+from tests.fix_worker import Services, WriteSettings, eventually, waiting_tasks
 from tests.linked_table import link, run_everywhere
 
 Ask = Callable[..., Any]
@@ -100,7 +100,7 @@ def test_beat_asks_for_it_every_minute(
         now[0] += seconds
         look.look()
         with Redis.from_url(broker) as client:
-            assert client.llen(queue_of("hq")) == asked
+            assert len(waiting_tasks(client, "hq")) == asked
     celery.close()
 
 

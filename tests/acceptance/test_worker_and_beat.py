@@ -19,7 +19,14 @@ from snaptide.application import PUSH
 from snaptide.embedded import RedisServer
 from snaptide.status import status_of
 from tests.fix_db import MakeDatabase
-from tests.fix_worker import NOT_LISTENING, Service, Services, WriteSettings, eventually
+from tests.fix_worker import (
+    NOT_LISTENING,
+    Service,
+    Services,
+    WriteSettings,
+    eventually,
+    waiting_tasks,
+)
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
 from tests.linked_table import as_refresh, queued, run, scalar
@@ -129,9 +136,10 @@ def test_two_beats_run_a_schedule_once(
         assert len(_pushes(client)) == 1
 
 
-def _pushes(client: Redis) -> list[bytes | str]:
+def _pushes(client: Redis) -> list[dict[str, Any]]:
     """Pushes that stand in the site's queue, where recoveries stand too."""
-    return [one for one in client.lrange("snaptide.jfk", 0, -1) if PUSH in str(one)]
+    waiting = waiting_tasks(client, "jfk")
+    return [one for one in waiting if one["headers"]["task"] == PUSH]
 
 
 def test_a_broker_that_forgets_loses_nothing(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,11 +20,11 @@ from deferred.pushing import push
 from deferred.queues import backlog
 from sites import Directory, Site
 from snaptide import small_pushes
-from snaptide.application import ORDINARY, PUSH, celery_app, queue_of
+from snaptide.application import PUSH, celery_app
 from snaptide.listener import Listening
 from snaptide.request_limiter import ENOUGH
 from snaptide.settings import Settings
-from tests.fix_worker import WriteSettings, eventually
+from tests.fix_worker import WriteSettings, eventually, waiting_tasks
 from tests.linked_table import application, link, rows, run, scalar
 
 #: Seconds; longer than any of these tests takes, so that nothing helps by itself.
@@ -83,8 +82,7 @@ def ids(site: Site) -> list[int]:
 
 def tasks(redis: Redis, site: str) -> list[dict[str, Any]]:
     """The headers of the pushes that wait for a worker."""
-    waiting: list[Any] = redis.lrange(f"{queue_of(site)}\x06\x16{ORDINARY}", 0, -1)
-    headers = [json.loads(one)["headers"] for one in waiting]
+    headers = [one["headers"] for one in waiting_tasks(redis, site)]
     return [one for one in headers if one["task"] == PUSH]
 
 

@@ -15,13 +15,13 @@ from redis import Redis
 from deferred import schedules
 from sites import Directory
 from snaptide import scheduled
-from snaptide.application import ORDINARY, celery_app
+from snaptide.application import celery_app
 from snaptide.cli.program import Program
 from snaptide.cli.web import made_console
 from snaptide.settings import Settings
 from tests.console import Browser, console
 from tests.fix_commands import Snaptide
-from tests.fix_worker import WriteSettings
+from tests.fix_worker import WriteSettings, waiting_tasks
 from tests.linked_table import run, run_each
 
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }} &"
@@ -46,10 +46,7 @@ def with_broker(
 def queued(broker: str) -> list[Any]:
     """Site and subject, and options, of what workers of jfk will find."""
     with Redis.from_url(broker) as client:
-        found = [
-            json.loads(one)
-            for one in client.lrange(f"snaptide.jfk\x06\x16{ORDINARY}", 0, -1)
-        ]
+        found = waiting_tasks(client, "jfk")
     return [json.loads(_decoded(one["body"]))[:2] for one in found]
 
 
