@@ -130,13 +130,40 @@ def _bounded(connections: Sequence[Connection], work: Callable[[], T]) -> T | No
     try:
         with ExitStack() as stack:
             for one in connections:
-                stack.enter_context(one.begin_nested())
+                stack.enter_context(_savepoint(one))
                 stack.enter_context(_timeout(one, LONGEST_STATEMENT))
             return work()
     except DBAPIError as error:
         if isinstance(error.orig, QueryCanceled):
             return None
         raise
+
+
+@contextmanager
+def _savepoint(connection: Connection) -> Iterator[None]:
+    """Undo what a block does that fails, in a database that is slow, too.
+
+    The timeout holds for the rollback as well: one that the server ends is tried again.
+    """
+    connection.exec_driver_sql("SAVEPOINT gently")
+    try:
+        yield
+    except BaseException:
+        while not _rolled_back(connection):
+            pass
+        raise
+    finally:
+        connection.exec_driver_sql("RELEASE SAVEPOINT gently")
+
+
+def _rolled_back(connection: Connection) -> bool:
+    try:
+        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT gently")
+    except DBAPIError as error:
+        if isinstance(error.orig, QueryCanceled):
+            return False
+        raise
+    return True
 
 
 @contextmanager
