@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, TwoPhaseTransaction, select
@@ -96,7 +97,7 @@ def exclusively(home: Site, group: uuid.UUID) -> AbstractContextManager[Connecti
         GroupChanging: another session is changing the group.
     """
     message = f"Another command is changing group {group}."
-    busy = GroupChanging(message, group=str(group))
+    busy = partial(GroupChanging, message, group=str(group))
     return locks.alone(home, "snaptide.group", str(group), busy)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from celery import shared_task
@@ -113,7 +114,7 @@ def check(site: str, subject: str = EVERYTHING, **options: Any) -> None:
 
 def _check(home: Site, subject: str, options: Mapping[str, Any]) -> None:
     message = f"Another check of {subject} is running at site {home.name}."
-    busy = CheckRunning(message, site=home.name, subject=subject)
+    busy = partial(CheckRunning, message, site=home.name, subject=subject)
     with (
         runs.outcome(home, "check", subject, in_progress=CheckRunning),
         locks.alone(home, "snaptide.check", subject, busy),

@@ -153,7 +153,9 @@ def compared(origin: Connection, target: Connection, here: Look, there: Look) ->
     Raises:
         SiteRestored, SiteReplaced: one of the two is older than the other remembers.
     """
-    pair = contacts.settled(origin, target, peers.paired(here, there))
+    pair = peers.paired(here, there)
+    if not pair.remembers_the_same:
+        pair = contacts.read_again(origin, target, pair)
     pair.confirm()
     return pair
 

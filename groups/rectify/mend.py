@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 
 from sqlalchemy import Connection, select
 from tenacity import stop_after_delay, wait_fixed
@@ -130,7 +131,7 @@ def _only_one(target: Site, group: Group) -> Iterator[None]:
     with ExitStack() as held:
         for attempt in retry.on(GroupChanging, stop=stop, wait=wait_fixed(0.1)):
             with attempt:
-                busy = GroupChanging(message, group=group.name)
+                busy = partial(GroupChanging, message, group=group.name)
                 alone = locks.alone(target, "snaptide.rectify", str(group.id), busy)
                 held.enter_context(alone)
         yield

@@ -32,19 +32,17 @@ def compare(site: Connection, master: Connection, me: Identity, them: Identity) 
     """
     with autocommit(site, master):
         pair = read(site, master, me, them)
-    return settled(site, master, pair)
+    return pair if pair.remembers_the_same else read_again(site, master, pair)
 
 
-def settled(site: Connection, master: Connection, pair: Pair) -> Pair:
-    """The pair, read again if another contact may have come between its two reads.
+def read_again(site: Connection, master: Connection, pair: Pair) -> Pair:
+    """Read a pair again: another contact may have come between its two reads.
 
     Both connections must be outside a transaction, and are so afterwards.
 
     Raises:
         NotGranted: the site's login at the master was granted to another site.
     """
-    if pair.remembers_the_same:
-        return pair
     with autocommit(site, master), _alone(site, pair.master):
         if not pair.at_master.contact_no:
             granted.refuse_other_name(master, pair.site, pair.master.name)

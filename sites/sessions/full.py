@@ -62,8 +62,19 @@ def wait_for(connect: Callable[[], Session], address: str = "a database") -> Ses
     try:
         return connect()
     except Exception as error:
-        if not has_no_room(error):
-            raise
+        return wait_on(error, connect, address)
+
+
+def wait_on(
+    refused: Exception, connect: Callable[[], Session], address: str
+) -> Session:
+    """Go on as `wait_for` does, after a first attempt was refused.
+
+    Raises:
+        the error of the last attempt.
+    """
+    if not has_no_room(refused):
+        raise refused
     # Imported late: most commands find a connection at once.
     from tenacity import stop_after_delay, wait_random_exponential
 

@@ -241,7 +241,8 @@ def _one(
         raise
     if row is None:
         raise _not_initialised(connection)
-    revisions.refuse_other(row.name, row.revision, partner=partner)
+    if row.revision != revisions.head():
+        revisions.refuse_other(row.name, row.revision, partner=partner)
     return row
 
 

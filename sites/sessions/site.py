@@ -285,7 +285,14 @@ class Site:
             NoConnectionFree: none became free.
         """
         try:
-            return full.wait_for(engine.connect, self.address)
+            return engine.connect()
+        except (OperationalError, NoneFree) as error:
+            return self._open_later(engine, error)
+
+    def _open_later(self, engine: Engine, refused: Exception) -> Connection:
+        """Open a connection although a first attempt failed, or say why not."""
+        try:
+            return full.wait_on(refused, engine.connect, self.address)
         except OperationalError as error:
             kind = NoConnectionFree if full.has_no_room(error) else SiteUnreachable
             raise kind(

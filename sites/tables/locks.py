@@ -5,7 +5,7 @@ A session that waits for a table lock makes all later sessions wait, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -46,19 +46,21 @@ def others_write(connection: Connection, tables: Collection[int]) -> bool:
 
 
 @contextmanager
-def alone(site: Site, work: str, of: str, busy: Exception) -> Iterator[Connection]:
+def alone(
+    site: Site, work: str, of: str, busy: Callable[[], Exception]
+) -> Iterator[Connection]:
     """Keep other sessions from the same work at a site while the block runs.
 
     This holds as long as the yielded session lives, which an administrator may end.
 
     Parameters:
         work, of: the kind of work, and what it is done to.
-        busy: raised if another session is doing it.
+        busy: makes the error that is raised if another session is doing it.
     """
     key = (func.hashtext(work), func.hashtext(of))
     with site.session() as connection, autocommit(connection):
         if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
-            raise busy
+            raise busy()
         try:
             yield connection
         finally:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -313,7 +314,9 @@ def exclusively(site: Site, name: str) -> AbstractContextManager[Connection]:
     Raises:
         RefreshRunning: another one runs.
     """
-    busy = RefreshRunning(f"Another refresh of group {name} is running.", group=name)
+    busy = partial(
+        RefreshRunning, f"Another refresh of group {name} is running.", group=name
+    )
     return locks.alone(site, "snaptide.refresh", name, busy)
 
 

@@ -368,7 +368,7 @@ def test_a_scheduled_check_leaves_the_same_one_alone_that_is_running(
     monkeypatch.setattr(configured, "_current", Configuration(directory=sites))
     schedules.schedule(jfk, "check", "t", every="1h")
     caplog.set_level("INFO", "snapshots.tasks")
-    with locks.alone(jfk, "snaptide.check", "t", CheckRunning()):
+    with locks.alone(jfk, "snaptide.check", "t", CheckRunning):
         tasks.check("jfk", "t")
         assert "check jfk t: another check is running." in caplog.text
         tasks.check("jfk", "other")
