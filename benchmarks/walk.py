@@ -146,7 +146,7 @@ def flows() -> Sequence[Flow]:
             run=lambda sites: deferred.push(sites["jfk"]),
         ),
         Flow(
-            name="refresh of one key, with its empty push",
+            name="refresh of one key",
             prepare=lambda sites: _write(sites["hq"]),
             run=lambda sites: snapshots.refresh(sites["jfk"], "shop"),
         ),

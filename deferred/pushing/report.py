@@ -26,5 +26,6 @@ class PushReport:
     #: it ended before the queue was empty, as it was told to
     unfinished: bool = False
     #: `snapshots.wait_for` waits with it until other sites show what this push, and
-    #: those before it, have brought; None if another pusher was at work
+    #: those before it, have brought; None if another pusher was at work, or if a
+    #: refresh found nothing to push
     token: str | None = None

@@ -55,6 +55,11 @@ def is_open() -> ColumnElement[bool]:
     return sa.not_(sa.exists().where(_of_destination(), _at.state != "excused"))
 
 
+def has_any() -> ColumnElement[bool]:
+    """Whether a row of the table `destination` has a state."""
+    return sa.exists().where(_of_destination())
+
+
 def names_of_states() -> ColumnElement[list[str]]:
     """The states of a row of the table `destination`, as an array."""
     return func.array(select(_at.state).where(_of_destination()).scalar_subquery())

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Text, Update, func, select
 
 from deferred.batches import reconcile
 from deferred.catalog import route
+from deferred.queues import backlog
 from masters.numbers import columns
 from sites.capture.position import end
 from sites.names import parse
@@ -49,6 +50,8 @@ class RefreshGroup:
     numbered: bool
     #: whether changes of the site's users are queued for the master
     has_queues: bool
+    #: whether a push to its master may bring something, or be refused
+    waits: bool
     #: whether snapshots of the site are to be unregistered at masters they have left
     has_left: bool
     #: whether its master has promised it something within a time
@@ -329,6 +332,7 @@ _FOUND = select(
     _group.c.last_error,
     columns.draws_from(_group.c.master).label("numbered"),
     sa.exists().where(route.c.destination == _group.c.master).label("has_queues"),
+    backlog.may_wait(_group.c.master).label("waits"),
     sa.exists(select(catalog.former_master)).label("has_left"),
     sa.exists()
     .where(catalog.promise.c.refresh_group == _group.c.name)
@@ -338,7 +342,11 @@ _FOUND = select(
     .label("repairs"),
 ).where(_group.c.name == sa.bindparam("its_group", type_=Text))
 _FIND = planned_once(_FOUND)
-_LOCK = planned_once(_FOUND.with_for_update(key_share=True))
+_LOCK = planned_once(
+    select(sa.cast(_group.c.position, Text).label("position"))
+    .where(_group.c.name == sa.bindparam("its_group", type_=Text))
+    .with_for_update(key_share=True)
+)
 
 #: The group that is called `its_group`, for statements that read more.
 SEEN = as_json(_FOUND, "its_group")

@@ -114,7 +114,9 @@ def _refresh(
         group, named = group_of(connection, site.name, what)
     span.note(group=group.name, master=group.master)
     pushed, refused, steps = None, None, Steps()
-    if chosen.push_deferred_rpc and group.has_queues:
+    if chosen.push_deferred_rpc and group.has_queues and not group.waits:
+        pushed = PushReport(site=site.name, destination=group.master)
+    elif chosen.push_deferred_rpc and group.has_queues:
         with _noted(site, group.name, steps):
             steps.begin(PUSH)
             try:
