@@ -109,16 +109,13 @@ class Gone:
         return func.array_to_json(array(each))
 
 
-def found(origin: Connection, queue: Queue, carried: Sequence[str]) -> Gone | None:
-    """The columns of a queue that its destination has no more, if there are any.
+def found(origin: Connection, queue: Queue, gone: Sequence[str]) -> Gone:
+    """The columns of a queue that its destination has no more.
 
     Parameters:
         queue: by the names that its columns have now.
-        carried: those of its columns that the destination has.
+        gone: those of its columns that the destination lacks.
     """
-    gone = [name for name in queue.columns if name not in carried]
-    if not gone:
-        return None
     return Gone(queue=queue, defaults=given_values.defaults(origin, queue, gone))
 
 

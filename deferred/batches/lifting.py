@@ -320,10 +320,10 @@ def found(
 
     Parameters:
         queue: by the names that its columns have now.
-        carried: those of its columns that the destination has.
+        carried: those of its columns that the destination has; not all.
     """
     numbers = queue.target_numbers
-    if numbers is None or len(carried) == len(queue.columns):
+    if numbers is None:
         return None
     applying = in_effect(target, table, numbers)
     if not applying:

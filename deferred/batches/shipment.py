@@ -192,8 +192,8 @@ def prepare_shipment(
     for queue, work_table in both:
         lift = lifts.get(work_table.source)
         sent = work_table.columns if lift is None else lift.landed.columns
-        if left := gone_columns.found(origin, queue, sent):
-            gone[work_table.source] = left
+        if left := [name for name in queue.columns if name not in sent]:
+            gone[work_table.source] = gone_columns.found(origin, queue, left)
     giving = (one.giving(origin, batch) for one in gone.values())
     return Shipment(
         origin=origin,
@@ -221,11 +221,14 @@ def _staged(
 ) -> tuple[Queue, Staged, Lift | None]:
     """A queue by the names that its columns have now, its work table and its lift."""
     table = describe(target, queue.target)
-    named, carried = target_columns.present(queue, table)
-    target_columns.refuse_unknown(table, carried)
-    lift = lifting.found(target, named, table, carried) if lifts else None
-    if lift is not None:
-        return named, lift.lifted, lift
+    named, carried = queue, queue.columns
+    if not queue.is_made_for(table):
+        named, carried = target_columns.present(queue, table)
+        target_columns.refuse_unknown(table, carried)
+    if lifts and len(carried) < len(named.columns):
+        lift = lifting.found(target, named, table, carried)
+        if lift is not None:
+            return named, lift.lifted, lift
     identity = named.identity_columns
     made = work.stage(
         target, queue.id, table, carried, identity, emptied=False, state=state
@@ -236,7 +239,11 @@ def _staged(
 def _narrower(queue: Queue, staged: Staged, lift: Lift | None) -> dict[str, str]:
     types = dict(zip(queue.columns, queue.types, strict=True))
     columns = staged.columns if lift is None else lift.carried
-    return target_columns.narrower(columns, [types[n] for n in columns], staged.table)
+    there = {column.name: column.type for column in staged.table.columns}
+    other = {n: types[n] for n in columns if types[n] not in (None, there.get(n))}
+    if not other:
+        return {}
+    return target_columns.narrower([*other], [*other.values()], staged.table)
 
 
 def prepare_again(

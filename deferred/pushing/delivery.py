@@ -74,8 +74,10 @@ def deliver(
     if already_answered(at, to):
         return Delivered(fresh=False)
     faults.point("push.before_apply")
-    user = encodings.escaped(connection, transaction.origin_user)
-    transaction = replace(transaction, origin_user=user)
+    if not (user := transaction.origin_user).isascii():
+        transaction = replace(
+            transaction, origin_user=encodings.escaped(connection, user)
+        )
     sources = provenance.sources(transaction, sender.name, sender.groups.values())
     # If the transaction is refused, the savepoint rolls back the note that it arrived.
     watched = shipment.watches(at)

@@ -32,7 +32,7 @@ from sites import QualifiedName, names
 from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.sessions.prepared import planned_once
-from sites.tables.table import with_tuples
+from sites.tables.table import Table, with_tuples
 from sites.transfer.types import Xid8
 
 
@@ -82,6 +82,12 @@ class Queue:
     def target(self) -> QualifiedName:
         """The master table."""
         return QualifiedName(self.target_schema, self.target_table)
+
+    def is_made_for(self, target: Table) -> bool:
+        """Whether its calls were made for the columns that a table has now."""
+        there = {column.name: column.number for column in target.columns}
+        now = tuple(map(there.get, self.columns))
+        return (self.target_oid, self.target_numbers) == (target.oid, now)
 
     def sql(self) -> sa.TableClause:
         """The queue table for use in statements."""

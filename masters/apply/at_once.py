@@ -106,19 +106,23 @@ def _fits(
         len(count) == 1
         and count.keys() <= {"U", "D"}
         and not rules.ask_when_deleted
-        and not uniqueness.touched(
-            connection, staged, uniqueness.constraints(staged), unit
-        )
+        and not _touches_unique_values(connection, staged, unit)
         and not locks.others_write(connection, [staged.table.oid])
         and not _seems_wrong(connection, staged, unit, rules)
     )
+
+
+def _touches_unique_values(connection: Connection, staged: Staged, unit: int) -> bool:
+    """Whether new values are written under a unique constraint besides the key."""
+    guarded = {column for unique in staged.breakable() for column in unique.columns}
+    return bool(guarded) and uniqueness.touched(connection, staged, guarded, unit)
 
 
 def _seems_wrong(
     connection: Connection, staged: Staged, unit: int, rules: TableRules
 ) -> bool:
     """Whether a change in the sample disagrees with the master."""
-    groups = differences.groups_of(staged, rules)
+    groups = rules.partition(staged.beside_key)
 
     def made() -> Prepared:
         compared = detect.with_rows(
@@ -145,7 +149,7 @@ _UNIT = sa.bindparam("unit_no", 0, sa.BigInteger)
 
 def _prepared(staged: Staged, kind: str, rules: TableRules) -> Prepared:
     """The statement that writes the rows of a kind that are as their changes expect."""
-    groups = differences.groups_of(staged, rules)
+    groups = rules.partition(staged.beside_key)
 
     def made() -> Prepared:
         build = write.update if kind == "U" else write.delete

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, TableClause, Text, and_, func, or_
 from sqlalchemy.dialects.postgresql import array
 
-from masters.rules.table_rules import Comparison, TableRules
+from masters.rules.table_rules import Comparison
 from sites.writing.staged import MOVE, UPDATES, Staged
 
 #: Names of column groups with their columns; the name of the shadow group is None.
@@ -16,11 +16,6 @@ Groups = Sequence[tuple[str | None, tuple[str, ...]]]
 
 #: Kinds of changes whose row must exist at the master.
 OF_ROWS = (*UPDATES, "D", "R", "S")
-
-
-def groups_of(staged: Staged, rules: TableRules) -> Groups:
-    """The column groups of the staged columns, without the identity."""
-    return rules.partition([c for c in staged.columns if c not in staged.identity])
 
 
 def unexpected(

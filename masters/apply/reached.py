@@ -27,7 +27,7 @@ from masters.resolution.conflict import Conflict, Kind
 from sites import QualifiedName
 from sites.tables.references import Referring, referring
 from sites.transfer.values import Numbers
-from sites.writing.staged import MOVE, UPDATES, Staged
+from sites.writing.staged import UPDATES, Staged
 
 #: How many rows that a change takes along are named; the others are only counted.
 NAMED = 100
@@ -80,29 +80,6 @@ class Path:
             return (key.on_delete, sa.true()) if key.acts_on_delete else None
         moved = [self.changed[c] for c in key.parent_columns if c in self.changed]
         return (key.on_update, sa.or_(*moved)) if moved and key.acts_on_update else None
-
-
-def may_reach(
-    staged: Staged, count: Mapping[str, int], deletes: Collection[int]
-) -> bool:
-    """Whether changes of a table may reach rows that refer to theirs.
-
-    Parameters:
-        count: how many staged rows there are of each kind.
-        deletes: oids of tables whose deletes reach other rows, see `TABLES`.
-    """
-    if staged.table.oid in deletes and (count.get("D") or count.get("R")):
-        return True
-    followed = _followed(staged)
-    kept = {c for c in staged.identity if staged.table.column(c).exact}
-    return bool(followed and count.get(MOVE)) or bool(
-        followed - kept and (count.get("U") or count.get("R"))
-    )
-
-
-def _followed(staged: Staged) -> set[str]:
-    """The columns whose change acts on rows that refer to them."""
-    return {c for c in staged.columns if staged.table.column(c).followed}
 
 
 def conflicts(
@@ -210,7 +187,7 @@ def _starts(
         anew=anew,
     )
     yield path
-    changed = {name: _is_changed(staged, rows, name) for name in _followed(staged)}
+    changed = {name: _is_changed(staged, rows, name) for name in staged.followed}
     if changed:
         moved = sa.or_(*changed.values())
         others = (*mine, staged.kind(*kept), moved)

@@ -102,7 +102,7 @@ class Settlement:
             rules=self.rules,
             context=self.context,
         )
-        self._groups = differences.groups_of(self.staged, self.rules)
+        self._groups = self.rules.partition(self.staged.beside_key)
         self._drawing = frozenset(
             rule.subject for rule in self.rules.rules if rule.method == _DRAWING
         )
@@ -121,10 +121,10 @@ class Settlement:
 
         Writes the work table and the record.
         """
-        constraints = uniqueness.constraints(self.staged, moving=self._moving())
+        constraints = self.staged.breakable(moving=self._moving())
         self._guarded = {c for unique in constraints for c in unique.columns}
-        self._touched = uniqueness.touched(
-            self.connection, self.staged, constraints, self.unit
+        self._touched = bool(constraints) and uniqueness.touched(
+            self.connection, self.staged, self._guarded, self.unit
         )
         calls = self._disagreeing()
         if calls is None or calls:

@@ -7,7 +7,7 @@ settled, because they decide which values a row will hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,28 +21,10 @@ from sites.transfer.values import Numbers
 from sites.writing.staged import UPDATES, Staged
 
 
-def constraints(staged: Staged, *, moving: bool = False) -> list[Unique]:
-    """Unique constraints that these changes can break, except the key of the row.
-
-    If a constraint includes the whole identity, only the row itself can hold its
-    values, unless rows change their keys. If a constraint has a column that is not
-    staged, the database alone checks it.
-    """
-    return [
-        unique
-        for unique in staged.table.uniques
-        if set(unique.columns) <= set(staged.columns)
-        and (moving or not set(unique.columns) >= set(staged.identity))
-    ]
-
-
 def touched(
-    connection: Connection, staged: Staged, constraints: Sequence[Unique], unit: int
+    connection: Connection, staged: Staged, columns: Collection[str], unit: int
 ) -> bool:
-    """Whether a transaction writes new values under one of these constraints."""
-    columns = {column for unique in constraints for column in unique.columns}
-    if not columns:
-        return False
+    """Whether a transaction writes new values to columns of unique constraints."""
     wanted = select(sa.literal(1)).where(
         staged.source.c.unit == unit,
         or_(

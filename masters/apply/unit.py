@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -28,7 +28,7 @@ from sites.tables import instead
 from sites.words import counted, does
 from sites.writing import same_columns, triggered, write
 from sites.writing.row_by_row import write_rows
-from sites.writing.staged import UPDATES, Staged
+from sites.writing.staged import MOVE, UPDATES, Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +293,7 @@ def _settled(
         reaching = [
             one
             for one in settlements
-            if reached.may_reach(one.staged, one.count, known_as.reaching)
+            if _may_reach(one.staged, one.count, known_as.reaching)
         ]
         # The row of a dropped change stays, so another change may take it along.
         while any(one.settle_taken_along(touched) for one in reaching):
@@ -301,9 +301,27 @@ def _settled(
     return settlements, followers
 
 
+def _may_reach(
+    staged: Staged, count: Mapping[str, int], deletes: Collection[int]
+) -> bool:
+    """Whether changes of a table may reach rows that refer to theirs.
+
+    Parameters:
+        count: how many staged rows there are of each kind.
+        deletes: oids of tables whose deletes reach other rows, see `reached.TABLES`.
+    """
+    if staged.table.oid in deletes and (count.get("D") or count.get("R")):
+        return True
+    followed = staged.followed
+    kept = {c for c in staged.identity if staged.table.column(c).exact}
+    return bool(followed and count.get(MOVE)) or bool(
+        followed - kept and (count.get("U") or count.get("R"))
+    )
+
+
 def _alone(staged: Staged, count: Mapping[str, int], known_as: Row[Any]) -> bool:
     """Whether a comparison of the rows is enough to apply the changes of a table."""
-    reaches = reached.may_reach(staged, count, known_as.reaching)
+    reaches = _may_reach(staged, count, known_as.reaching)
     return staged.table.oid not in known_as.unchecked and not reaches
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, FromClause, TableClause, and_, case, func
 
-from sites.tables.table import Table
+from sites.tables.table import Table, Unique
 
 Kept = TypeVar("Kept")
 
@@ -48,6 +48,35 @@ class Staged:
             self.kept[what] = made()
         found: Kept = self.kept[what]
         return found
+
+    @property
+    def beside_key(self) -> list[str]:
+        """The staged columns that do not identify a row."""
+        return [name for name in self.columns if name not in self.identity]
+
+    @property
+    def followed(self) -> set[str]:
+        """The columns whose change acts on rows that refer to them."""
+        return {name for name in self.columns if self.table.column(name).followed}
+
+    def breakable(self, *, moving: bool = False, at_once: bool = False) -> list[Unique]:
+        """Unique constraints that changes can break, except the key of the row.
+
+        If a constraint includes the whole identity, only the row itself can hold its
+        values. If a constraint has a column that is not staged, the database alone
+        checks it.
+
+        Parameters:
+            moving: rows change their keys.
+            at_once: leave out deferrable ones, which are checked after the whole write.
+        """
+        return [
+            unique
+            for unique in self.table.uniques
+            if set(unique.columns) <= set(self.columns)
+            and (moving or not set(unique.columns) >= set(self.identity))
+            and not (at_once and unique.deferrable)
+        ]
 
     def new(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
         """The new value of a column, in the source table or an alias of it."""
