@@ -41,37 +41,21 @@ _APART = 1_000_000
 _SMALL_ROOM = 30_000
 
 
-def movable(staged: Staged, *, put_off: bool = True) -> list[Unique]:
-    """Unique keys whose values these changes can move from one row to another.
-
-    If a key includes the whole identity, only the row itself can take its values.
-
-    Parameters:
-        put_off: leave out deferrable keys, which are checked after the whole write.
-    """
-    return [
-        unique
-        for unique in staged.table.uniques
-        if set(unique.columns) <= set(staged.columns)
-        and not set(unique.columns) >= set(staged.identity)
-        and not (put_off and unique.deferrable)
-    ]
-
-
 def check_at_once(connection: Connection, tables: Iterable[Table]) -> None:
     """Check deferrable unique keys after each statement from now on.
 
     For callers that defer all constraints, but have to find the rows in the way.
+
+    Parameters:
+        tables: at least one has such a key.
     """
-    deferrable = [
+    names = sql.SQL(", ").join(
         sql.Identifier(table.schema, unique.name)
         for table in tables
         for unique in table.uniques
         if unique.deferrable
-    ]
-    if deferrable:
-        names = sql.SQL(", ").join(deferrable)
-        raw(connection).execute(sql.SQL("SET CONSTRAINTS {} IMMEDIATE").format(names))
+    )
+    raw(connection).execute(sql.SQL("SET CONSTRAINTS {} IMMEDIATE").format(names))
 
 
 def pin(

@@ -29,7 +29,7 @@ from sites.tables.table import Table, Unique
 from sites.writing import moves
 from sites.writing.counted import Counted
 from sites.writing.staged import MOVE, UPDATES, Staged, selected, updated
-from sites.writing.unique_values import movable, park, passing, pin
+from sites.writing.unique_values import park, passing, pin
 
 
 def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
@@ -260,7 +260,7 @@ def _pass_all_on(
         if sum(count.values()) < 2:
             continue
         updated_too = () if staged.table.qualified in anew else ("R",)
-        for unique in movable(staged):
+        for unique in staged.breakable(at_once=True):
             pass_on(connection, staged, unique, rows, *UPDATES, *updated_too)
         if count.get(MOVE):
             moves.free_keys(connection, staged, rows)

@@ -19,8 +19,7 @@ from sites.tables.table import Column
 from sites.writing.staged import selected
 from sites.writing.unique_values import free_value
 from snapshots.merging import obstacles, work
-from snapshots.merging.obstacles import Link
-from snapshots.merging.work import Work
+from snapshots.merging.work import Link, Work
 
 
 def bring(connection: Connection, group: Sequence[Work]) -> None:
@@ -28,7 +27,7 @@ def bring(connection: Connection, group: Sequence[Work]) -> None:
 
     A child that another session has locked is not added, and its parent is held back.
     """
-    for link in obstacles.following(group):
+    for link in work.following(group):
         moves = work.counts(connection, link.parent).keys() & {"U", "D"}
         if moves and obstacles.spot_of(link):
             connection.execute(_brought(link))
@@ -41,7 +40,7 @@ def detach(
     rows: Mapping[str, Any],
 ) -> None:
     """Let some of the rows refer to nothing, before what they refer to is parked."""
-    for link in obstacles.following(group):
+    for link in work.following(group):
         spot = obstacles.spot_of(link)
         if link.child is changes and spot:
             connection.execute(_detached(link, spot, rows))

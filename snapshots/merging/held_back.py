@@ -92,7 +92,7 @@ def _hold_referred(connection: Connection, changes: Work) -> int:
     base = changes.staged.table.sql()
     moves = [
         unique_values.moved(changes.staged, unique, base, changes.table)
-        for unique in unique_values.movable(changes.staged)
+        for unique in changes.staged.breakable(at_once=True)
     ]
     if not moves:
         return 0
@@ -148,7 +148,7 @@ def hold_unreferable(connection: Connection, group: Sequence[Work]) -> int:
     by_table = {w.staged.table.qualified: w for w in group}
     held = 0
     for changes in group:
-        for link in obstacles.links_up(changes, by_table):
+        for link in work.links_up(changes, by_table):
             missed = obstacles.has_locked_parent(link)
             held += work.hold(connection, changes, missed, LOCKED)
     return held
@@ -178,9 +178,9 @@ def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
     """
     by_table = {w.staged.table.qualified: w for w in group}
     return any(
-        work.counts(connection, changes).keys() & obstacles.unsettling(link)
+        work.counts(connection, changes).keys() & link.unsettling
         for changes in group
-        for link in obstacles.links_down(changes, by_table)
+        for link in work.links_down(changes, by_table)
         if link.key.acts
     )
 
@@ -210,16 +210,16 @@ def _hold_once(
     if kinds.keys() & {"I", "U"}:
         conditions += [
             (obstacles.value_is_taken(changes, unique), TAKEN)
-            for unique in unique_values.movable(changes.staged)
+            for unique in changes.staged.breakable(at_once=True)
         ]
         conditions += [
             (obstacles.lacks_parent(link), _NO_PARENT + _name(link.parent))
-            for link in obstacles.links_up(changes, by_table)
+            for link in work.links_up(changes, by_table)
         ]
     conditions += [
         (obstacles.has_children(link), _CHILDREN + _name(link.child))
-        for link in obstacles.links_down(changes, by_table)
-        if kinds.keys() & obstacles.unsettling(link)
+        for link in work.links_down(changes, by_table)
+        if kinds.keys() & link.unsettling
     ]
     return sum(work.hold(connection, changes, *reason) for reason in conditions)
 

@@ -107,7 +107,9 @@ def merge(
         CannotMerge: the site refuses the rows, whatever is held back.
     """
     connection.execute(sa.text("SET CONSTRAINTS ALL DEFERRED"))
-    unique_values.check_at_once(connection, [w.staged.table for w in group])
+    tables = [changes.staged.table for changes in group]
+    if any(unique.deferrable for table in tables for unique in table.uniques):
+        unique_values.check_at_once(connection, tables)
     for changes in group:
         _refuse_mass_delete(connection, changes, window, options)
     ordered = writing.in_order(group)
@@ -236,7 +238,7 @@ def settle(
     for member in window.members:
         _note(connection, member, methods[member.snapshot.key])
         queue = queues.get(member.snapshot.key)
-        if queue is not None:
+        if queue is not None and not queue.is_made_for(member.master):
             target_columns.note(connection, queue, member.master)
     refresh_group.advance(
         connection,
@@ -312,7 +314,11 @@ def _note(connection: Connection, member: Member, method: str) -> None:
             **NOT_BEHIND,
             **rewrites.seen(member.snapshot, member.states, member.files),
             parents={
-                **parents.facts(member.snapshot, member.parents),
+                **(
+                    parents.facts(member.snapshot, member.parents)
+                    if member.parents
+                    else {}
+                ),
                 rewrites.FUNCTIONS: member.functions,
             },
             schema_group=None if seen is None else seen.group_id,

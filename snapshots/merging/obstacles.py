@@ -5,55 +5,16 @@ They concern unique values, rows that are referred to, and rows that refer to th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, FromClause, and_, exists, or_, select
 
-from sites.names import QualifiedName
-from sites.tables.table import Column, ForeignKey, Unique
+from sites.tables.table import Column, Unique
 from sites.writing import unique_values
 from sites.writing.staged import Staged
-from snapshots.merging.work import Work
-
-#: Actions of foreign keys that change rows: cascade, set null, set default.
-ACTING = {"c", "n", "d"}
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A foreign key between two snapshots of the group."""
-
-    child: Work
-    parent: Work
-    key: ForeignKey
-
-
-def links_up(changes: Work, by_table: Mapping[QualifiedName, Work]) -> list[Link]:
-    """The foreign keys of a snapshot to others of the group."""
-    return [
-        Link(changes, by_table[key.parent], key)
-        for key in changes.staged.table.foreign_keys
-        if key.parent in by_table
-    ]
-
-
-def links_down(changes: Work, by_table: Mapping[QualifiedName, Work]) -> list[Link]:
-    mine = changes.staged.table.qualified
-    return [
-        Link(other, changes, key)
-        for other in by_table.values()
-        for key in other.staged.table.foreign_keys
-        if key.parent == mine
-    ]
-
-
-def unsettling(link: Link) -> set[str]:
-    """Kinds of change of a parent that can take away values that children refer to."""
-    fixed = set(link.key.parent_columns) <= set(link.parent.staged.identity)
-    return {"D"} if fixed else {"D", "U"}
+from snapshots.merging.work import Link, Work
 
 
 def violations(link: Link) -> list[tuple[Work, ColumnElement[bool]]]:
@@ -159,7 +120,7 @@ def has_children(link: Link) -> ColumnElement[bool]:
     changes = link.parent
     row = changes.staged.table.sql().alias("row")
     replaced = is_taken(link, row)
-    if follows(link):
+    if link.follows:
         replaced = and_(replaced, sa.not_(_stays(link, row, attached=True)))
     return and_(
         changes.table.c.kind.in_(("D", "U")),
@@ -167,18 +128,6 @@ def has_children(link: Link) -> ColumnElement[bool]:
             gives_up(link, row, changes.table), _stays(link, row), sa.not_(replaced)
         ),
     )
-
-
-def follows(link: Link) -> bool:
-    """Whether children change as soon as the value they refer to is parked."""
-    return link.key.on_update in ACTING and "U" in unsettling(link)
-
-
-def following(group: Sequence[Work]) -> list[Link]:
-    """The foreign keys of a group whose children follow a parked value."""
-    by_table = {w.staged.table.qualified: w for w in group}
-    links = (link for w in group for link in links_up(w, by_table))
-    return [link for link in links if follows(link)]
 
 
 def spot_of(link: Link) -> Column | None:

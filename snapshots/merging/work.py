@@ -1,8 +1,11 @@
-"""The work table of a merge: the change that each row of a snapshot needs."""
+"""The work table of a merge: the change that each row of a snapshot needs.
+
+And the foreign keys between the snapshots of its group.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,11 +13,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, func, select, update
 
 from deferred.queues.queue import Queue
-from sites.names import numbered
+from sites.names import QualifiedName, numbered
 from sites.tables import ddl
 from sites.tables.analyze import analyze
 from sites.tables.ddl import NewColumn
-from sites.tables.table import Column, Table
+from sites.tables.table import Column, ForeignKey, Table
 from sites.transfer import arrow, transport
 from sites.transfer.types import NativeType
 from sites.transfer.values import from_text
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 
 #: Work tables of this size are worth an index and statistics.
 _LARGE = 1000
+
+#: Actions of foreign keys that change rows: cascade, set null, set default.
+_ACTING = {"c", "n", "d"}
 
 #: The columns that say what becomes of a row.
 _MARKS = (
@@ -88,6 +94,53 @@ class Work:
     def free(self) -> sa.ColumnElement[bool]:
         """The row is not held back."""
         return sa.not_(self.table.c.held)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A foreign key between two snapshots of the group."""
+
+    child: Work
+    parent: Work
+    key: ForeignKey
+
+    @property
+    def unsettling(self) -> set[str]:
+        """Kinds of change of the parent that can take away values of children."""
+        fixed = set(self.key.parent_columns) <= set(self.parent.staged.identity)
+        return {"D"} if fixed else {"D", "U"}
+
+    @property
+    def follows(self) -> bool:
+        """Whether children change as soon as the value they refer to is parked."""
+        return self.key.on_update in _ACTING and "U" in self.unsettling
+
+
+def links_up(changes: Work, by_table: Mapping[QualifiedName, Work]) -> list[Link]:
+    """The foreign keys of a snapshot to others of the group."""
+    return [
+        Link(changes, by_table[key.parent], key)
+        for key in changes.staged.table.foreign_keys
+        if key.parent in by_table
+    ]
+
+
+def links_down(changes: Work, by_table: Mapping[QualifiedName, Work]) -> list[Link]:
+    """The foreign keys of others of the group to a snapshot."""
+    mine = changes.staged.table.qualified
+    return [
+        Link(other, changes, key)
+        for other in by_table.values()
+        for key in other.staged.table.foreign_keys
+        if key.parent == mine
+    ]
+
+
+def following(group: Sequence[Work]) -> list[Link]:
+    """The foreign keys of a group whose children follow a parked value."""
+    by_table = {w.staged.table.qualified: w for w in group}
+    links = (link for w in group for link in links_up(w, by_table))
+    return [link for link in links if link.follows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from deferred import sqlstate
 from sites.errors import NoFreeValue
 from sites.names import QualifiedName
 from sites.tables.table import Unique
-from sites.writing import misfits, unique_values, write
+from sites.writing import misfits, write
 from sites.writing.staged import selected
 from sites.writing.triggered import users_search_path
 from snapshots.definitions.policy import Leaving
@@ -155,7 +155,7 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
     busy = [w for w in group if free[w.staged.table.qualified]]
     following = {
         link.child.staged.table.qualified
-        for link in obstacles.following(group)
+        for link in work.following(group)
         if free[link.parent.staged.table.qualified].keys() & {"U", "D"}
     }
     yield from _keep(busy, free)
@@ -168,7 +168,7 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
     for changes in busy:
         every = Rows.all_of(free[changes.staged.table.qualified].values())
         if every.count > 1:
-            for unique in unique_values.movable(changes.staged, put_off=False):
+            for unique in changes.staged.breakable():
                 run = partial(_park, changes, unique, every)
                 yield _Step(changes, ("I", "U", "D"), every, run)
     for kind, verb, works in (
@@ -361,7 +361,7 @@ def _check_or_explain(connection: Connection, group: Sequence[Work]) -> None:
 def _find_orphans(connection: Connection, group: Sequence[Work]) -> None:
     by_table = {w.staged.table.qualified: w for w in group}
     for changes in group:
-        for link in obstacles.links_up(changes, by_table):
+        for link in work.links_up(changes, by_table):
             for side, condition in obstacles.violations(link):
                 rows = select(side.table.c.no).where(side.free, condition)
                 numbers = list(connection.scalars(rows))

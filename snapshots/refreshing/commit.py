@@ -260,7 +260,7 @@ def _mark_added(
     by_table = {w.staged.table.qualified: w for w in group}
     base = changes.staged.table.sql().alias("row")
     below = []
-    for link in obstacles.links_up(changes, by_table):
+    for link in work.links_up(changes, by_table):
         above = link.parent.staged.table.sql().alias("above")
         goes = link.parent.table.alias("goes")
         below.append(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sites.errors import NoFreeValue
-from sites.writing.unique_values import movable, parking_column
+from sites.writing.unique_values import parking_column
 from sites.writing.write import parents_first
 from tests.unit.tables import column, staged, table, unique
 
@@ -84,6 +84,8 @@ def test_keys_that_can_move() -> None:
             replace(unique("later", "price"), deferrable=True),
         ),
     )
-    assert [key.name for key in movable(staged(described))] == ["name_key"]
+    assert [key.name for key in staged(described).breakable(at_once=True)] == [
+        "name_key"
+    ]
     partial = replace(staged(described), columns=("id", "price", "doc"))
-    assert movable(partial) == []
+    assert partial.breakable(at_once=True) == []
