@@ -1,12 +1,15 @@
-"""Tells a site that its login at a master was granted to a site of another name."""
+"""What a site's login at a master was granted, and to a site of which name."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from psycopg.errors import UndefinedFunction
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import ProgrammingError
 
 from sites.errors import NotGranted
+from sites.names import QualifiedName
 from sites.sessions.identity import Identity
 
 _GRANTED = text("SELECT session_user::text, snaptide.granted_site()")
@@ -43,3 +46,25 @@ def refuse_other_name(master: Connection, site: Identity, name: str) -> None:
             site=site.name,
             granted=granted,
         )
+
+
+_UNREADABLE = text(
+    "SELECT n.nspname, c.relname"
+    " FROM unnest(CAST(:schemas AS text[]), CAST(:names AS text[])) t (schema, name)"
+    " JOIN pg_namespace n ON n.nspname = t.schema"
+    " JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.name"
+    " WHERE NOT (has_schema_privilege(n.oid, 'USAGE')"
+    "            AND has_any_column_privilege(c.oid, 'SELECT')) ORDER BY 1, 2"
+)
+
+
+def unreadable(
+    master: Connection, tables: Iterable[QualifiedName]
+) -> list[QualifiedName]:
+    """Those of these tables that are there, and of which our user may read nothing."""
+    asked = sorted({*tables})
+    values = {
+        "schemas": [one.schema for one in asked],
+        "names": [one.name for one in asked],
+    }
+    return [QualifiedName(*row) for row in master.execute(_UNREADABLE, values)]

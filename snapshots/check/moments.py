@@ -14,10 +14,10 @@ from sites.sessions import lost
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Pair
 from sites.sessions.site import Site, autocommit
-from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions import parents, refresh_group, snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.differences import failing_lens, moved, window
+from snapshots.differences import failing_lens, moved, revoked, window
 from snapshots.differences.window import COMPLETE, Window
 from snapshots.errors import PositionMoved
 from snapshots.refreshing import task
@@ -49,11 +49,13 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one of
             the two databases is away, or was restored or replaced.
     """
-    group, _ = _read(site, group_name, wanted)
+    group, known = _read(site, group_name, wanted)
+    tables = parents.tables(known)
     master_site = site.peer(group.master)
     with (
         site.session() as here,
         master_site.session() as master,
+        revoked.named(master_site, tables, "check"),
         lost.told((site.name, here), (group.master, master)),
     ):
         who = _confirmed(here, master, site.name, group.master).site

@@ -32,6 +32,7 @@ from snapshots.definitions.errors import (
     UndeliveredCalls,
 )
 from snapshots.definitions.snapshot import Behind, Snapshot
+from snapshots.differences import revoked
 from snapshots.errors import (
     ColumnChanged,
     ColumnGone,
@@ -99,7 +100,10 @@ def refresh_possible(
     while True:
         task = _without(read(), left)
         try:
-            with explained(task):
+            with (
+                revoked.named(task.master, task.tables(), "refresh"),
+                explained(task),
+            ):
                 return task, *refresh_once.refresh_once(task, progress)
         except DdlWaits:
             error = _refusal(connection, task, None)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
-from sqlalchemy.exc import DBAPIError
 
 import deferred
 import masters
 import snapshots
 from sites import Directory, Site, faults
 from sites.errors import NotGranted, SnaptideError
+from snapshots.differences import moved
 from snaptide.embedded import PostgresServer
 from tests.at_point import AtPoint
 from tests.granted import as_login, grant_sales, login, publish_sales, stores
@@ -99,6 +100,8 @@ def test_revoked_in_the_middle_of_a_push(
     assert run(hq, OTHERS) == others
 
 
+_REVOKED = "(sale.*granted no more|does not let this site read sale any more)"
+
 REFRESH = [
     "refresh.after_register",
     "refresh.after_sweep",
@@ -135,7 +138,8 @@ def test_revoked_in_the_middle_of_a_refresh(
     at = AtPoint(point, revoke)
     with monkeypatch.context() as patch:
         patch.setattr(faults, "point", at.point)
-        with suppress(SnaptideError, DBAPIError):
+        # What is merged by then stays; only the master does not hear of it.
+        with pytest.raises(NotGranted, match=_REVOKED):
             refresh(granted, "sale", method=method)
     assert at.reached
     assert run(granted, MINE) in (pending, read)
@@ -155,3 +159,49 @@ def test_revoked_in_the_middle_of_a_refresh(
     run(hq, "UPDATE public.sale SET what = 'later' WHERE id = 8")
     assert refresh(granted, "sale")["sale"].method == "fast"
     assert run(granted, MINE) == run(hq, MINE)
+
+
+@pytest.mark.parametrize("leaving", ["drain", "keep", "freeze", "park"])
+def test_other_rows_are_granted_after_a_refresh_was_broken_off(
+    sites: Directory,
+    granted: Site,
+    store: str,
+    monkeypatch: pytest.MonkeyPatch,
+    leaving: str,
+) -> None:
+    """Until then, all rows and changes stay. Then rows go as if they were deleted."""
+    hq = sites["hq"]
+    snapshots.alter_leaving(granted, "sale", leaving)
+    run(granted, "UPDATE public.sale SET cost = 0 WHERE id = 10")
+    before, theirs = run(granted, MINE), run(hq, MINE)
+    at = AtPoint("refresh.after_window", lambda: masters.revoke(hq, "sales", "jfk"))
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", at.point)
+        with pytest.raises(NotGranted):
+            refresh(granted, "sale")
+    assert run(granted, MINE) == before
+    assert queued(granted) == 1
+    grant_sales(hq, store, "4")
+    assert deferred.push(granted).errors == 1
+    [(_, reason, *_)] = parked(hq)
+    assert reason == "conflict"
+    snapshots.refresh(granted, "sale", allow_mass_delete=True)
+    assert run(granted, MINE) == []
+    assert run(granted, OTHERS) == run(hq, OTHERS)
+    assert snapshots.list_kept(granted) == []
+    assert run(hq, MINE) == theirs
+
+
+def test_revoked_in_the_middle_of_a_check(
+    sites: Directory, granted: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = moved.find
+
+    def revoked_before(*given: Any, **named: Any) -> Any:
+        masters.revoke(sites["hq"], "sales", "jfk")
+        return find(*given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(moved, "find", revoked_before)
+        with pytest.raises(NotGranted, match=r"during the check.*read sale any more"):
+            snapshots.check(granted, "sale")
