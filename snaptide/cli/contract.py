@@ -9,10 +9,16 @@ import typer
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
+from sqlalchemy.exc import DBAPIError
 
 import masters
 import snapshots
 from masters import Contract, ContractChange, ContractState, OnBreach
+from sites import Site
+from sites.errors import SnaptideError
+from snapshots import PastRefresh
+from snaptide import ways
+from snaptide.asking import as_told
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
 from snaptide.cli.output import facts, show, show_facts, table
@@ -33,12 +39,20 @@ OfSite = Annotated[
 COLUMNS = ["contract of", "group", "", "since", "age", "limits", "looked at", "reason"]
 
 
+#: So many refreshes are shown beside a contract.
+REFRESHES = 10
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithChanges:
-    """A contract, and the states that it has come into."""
+    """A contract, the states that it has come into, and how its site was refreshed."""
 
     contract: Contract
     changes: list[ContractChange]
+    #: the last refreshes that compared rows, the latest first; None if the site did not
+    #: say, and why
+    refreshes: list[PastRefresh] | None
+    not_said: str | None
 
 
 @app.command("set")
@@ -97,7 +111,8 @@ def list_(program: Program, site: SiteArgument) -> None:
 def show_(program: Program, site: SiteArgument, name: OfSite, group: GroupName) -> None:
     """Show a contract that a master keeps, and each state that it has come into.
 
-    Ends with 3 if it is not kept.
+    If the site answers, the ways that its last refreshes took are shown, too, with what
+    they cost and what was expected. Ends with 3 if the contract is not kept.
 
     Example: snaptide contract show hq jfk airport
     """
@@ -107,11 +122,11 @@ def show_(program: Program, site: SiteArgument, name: OfSite, group: GroupName) 
         for one in masters.list_contracts(site)
         if (one.site, one.group) == (name, group)
     ]
-    show(
-        program,
-        WithChanges(contract=found, changes=changes),
-        lambda: Group(facts(found), Text(), _changes(changes)),
+    refreshes, not_said = _refreshes(site, name, group)
+    shown = WithChanges(
+        contract=found, changes=changes, refreshes=refreshes, not_said=not_said
     )
+    show(program, shown, lambda: _shown(shown))
     end_if(attention=found.state is not ContractState.KEPT)
 
 
@@ -153,6 +168,33 @@ def _limits(one: Contract) -> str:
         "" if one.on_breach is OnBreach.TELL else one.on_breach,
     ]
     return ", ".join(filter(None, limits))
+
+
+def _refreshes(
+    master: Site, name: str, group: str
+) -> tuple[list[PastRefresh] | None, str | None]:
+    """The last refreshes of a site that compared rows; else why it does not say."""
+    try:
+        past = snapshots.list_refreshes(master.peer(name), group)
+    except (SnaptideError, DBAPIError) as error:
+        told = as_told(error)
+        return None, f"{told.code} {told.message}"
+    return [one for one in past if one.ways][:REFRESHES], None
+
+
+def _shown(one: WithChanges) -> Group:
+    last: Table | Text
+    if one.refreshes is None:
+        last = Text(f"{one.contract.site} does not say which ways it took: ")
+        last.append(str(one.not_said))
+    else:
+        rows = [
+            (past.ended_at, past.outcome, "\n".join(ways.said(past.ways)))
+            for past in one.refreshes
+        ]
+        last = table(["refreshed", "outcome", "ways"], rows)
+    parts = facts(one.contract), Text(), _changes(one.changes), Text(), last
+    return Group(*parts)
 
 
 def _changes(changes: list[ContractChange]) -> Table:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Group
 
 import snapshots
-from snapshots import WayTaken
+from snaptide import ways
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.confirm import Yes, confirm
 from snaptide.cli.output import show, show_facts, table
@@ -69,7 +69,7 @@ def refreshes(
             one.ended_at,
             one.outcome,
             one.methods,
-            {name: _way(way) for name, way in one.ways.items()},
+            "\n".join(ways.said(one.ways)) or "-",
             one.refreshes,
             duration(one.seconds),
             {step: duration(seconds) for step, seconds in one.steps.items()},
@@ -82,13 +82,6 @@ def refreshes(
         for one in found
     ]
     show(program, found, lambda: table(COLUMNS, rows))
-
-
-def _way(taken: WayTaken) -> str:
-    """As "sums 2.0 s (expected: fast 9.0 s, sums 1.5 s)"."""
-    said = [f"{way} {duration(cost)}" for way, cost in taken.estimates.items()]
-    expected = f" (expected: {', '.join(said)})" if said else ""
-    return f"{taken.way} {duration(taken.seconds)}{expected}"
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="name or schema.name")]

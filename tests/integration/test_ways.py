@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ from snapshots import WayTaken
 from snapshots.differences import buckets, comparison
 from snaptide import migrate
 from snaptide.status import status_of
+from tests.console import Browser, console
 from tests.fix_clock import Machine
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
@@ -107,8 +110,9 @@ def test_each_way_is_noted_with_its_cost(
     assert sum(one.seconds for one in noted(jfk).values()) <= steps["compare"]
     listed = snaptide.report("snapshot", "refreshes", "jfk", "g")[0]
     assert listed["ways"]["t"]["way"] == "complete"
-    # No method is called so.
-    assert "sums" in snaptide.said("snapshot", "refreshes", "jfk", "g")
+    assert f"t: sums of about {ROWS} rows in " in snaptide.said(
+        "snapshot", "refreshes", "jfk", "g"
+    )
     refresh(jfk, "g")
     assert noted(jfk) == {}
     [group] = status_of(jfk, alone=True).groups
@@ -144,6 +148,38 @@ def test_contract_has_the_cheapest_way_taken(sites: Directory) -> None:
     snapshots.set_contract(jfk, "g", may_be_away=AWAY)
     change(sites)
     assert refresh(jfk, "g")["t"].method == "fast"
+
+
+def test_ways_are_shown_with_the_contract_and_in_the_console(
+    sites: Directory, snaptide: Snaptide, tmp_path: Path
+) -> None:
+    jfk, words = sites["jfk"], ("contract", "show", "hq", "jfk", "g")
+    repaired(jfk)
+    shown = snaptide.report(*words)
+    assert (shown["refreshes"], shown["not_said"]) == ([], None)
+    planted(jfk, fast=(20, 9.0), sums=(ROWS, 0.5), complete=(ROWS, 3.0))
+    change(sites)
+    refresh(jfk, "g")
+    [first, *_] = snaptide.report(*words)["refreshes"]
+    assert first["ways"]["t"]["way"] == "sums"
+    assert first["ways"]["t"]["estimates"] == {
+        "fast": 9.0,
+        "sums": 0.5,
+        "complete": 3.0,
+    }
+    expected = r"t: sums of about 300 rows in [\d.]+ s "
+    expected += r"\(expected: fast 9.0 s, sums 0.5 s, complete 3.0 s\)"
+    assert re.search(expected, snaptide.said(*words))
+    page = Browser(console(sites, tmp_path)).get("/sites/jfk/groups/g")
+    assert re.search(
+        rf'data-label="Ways"><bdi>{expected}</bdi><br><bdi>codes: fast, 0 changed', page
+    )
+    assert re.search(r"complete, about 300 rows in 3.0 s<", page)
+    run(sites["jfk"], "ALTER SCHEMA snaptide RENAME TO away")
+    shown = snaptide.report(*words)
+    assert shown["refreshes"] is None
+    assert shown["not_said"].startswith("SNP-")
+    assert "jfk does not say which ways it took: SNP-" in snaptide.said(*words)
 
 
 def test_ways_without_known_cost_are_taken_as_ever(sites: Directory) -> None:

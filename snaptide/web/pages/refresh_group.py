@@ -11,6 +11,7 @@ from markupsafe import Markup
 import snapshots
 from deferred.schedules import EVERYTHING
 from snapshots import PastRefresh, UnknownSnapshot
+from snaptide import ways
 from snaptide.status import (
     GroupStatus,
     ScheduleStatus,
@@ -26,6 +27,9 @@ from snaptide.web.visit import Visit, command
 
 #: Bytes for the snapshots, for what counts their rows, for those rows, and refreshes.
 _OF_SNAPSHOTS, _OF_COUNTS, _OF_ROWS, _OF_REFRESHES = 21_000, 4_000, 17_000, 12_000
+
+#: So many ways of a refresh are shown, and how many others there are.
+WAYS = 3
 
 #: Why a refresh looks at a row again, by the word of the updatable snapshot log.
 MEANING = {
@@ -67,11 +71,12 @@ def read(visit: Visit) -> Mapping[str, Any]:
         **_age(past, group, status),
         "refreshes": listed(
             past,
-            lambda one: (one.outcome, one.methods, one.error),
+            lambda one: (one.outcome, one.methods, one.error, *_ways(one)),
             start=refreshes_from,
             room=_OF_REFRESHES,
-            markup=800,
+            markup=1_000,
         ),
+        "ways_of": _ways,
         "also": _others(
             {"from": shown_from, "members": members_from, "refreshes": refreshes_from}
         ),
@@ -98,6 +103,10 @@ def read(visit: Visit) -> Mapping[str, Any]:
         "to_refresh": command("refresh", site, name),
         "command": command("snapshot", "list", site, "--group", name),
     }
+
+
+def _ways(one: PastRefresh) -> list[str]:
+    return ways.said(one.ways, WAYS)
 
 
 def _status(visit: Visit, name: str) -> tuple[SiteStatus, GroupStatus]:
