@@ -16,14 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
 import snapshots
 from sites import Directory
 from sites.configured import Configuration, configure
 from snapshots.differences import comparison
-from snapshots.spark import load, source
+from snapshots.spark import executors, load
+from snapshots.spark.executors import Task
 
 #: Seconds until one attempt gives up waiting for the other.
 PATIENCE = 180
@@ -76,14 +75,10 @@ def _attempt() -> int | None:
     return None if context.partitionId() else context.attemptNumber()
 
 
-_Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+def with_accident(make: Callable[..., Task], accident: Accident) -> Callable[..., Task]:
+    """What makes tasks, with that accident."""
 
-
-def loaded_with(accident: Accident) -> Callable[..., _Task]:
-    """What makes the tasks of a first load, with that accident."""
-    make = _LOAD_TASK
-
-    def made(*args: Any) -> _Task:
+    def made(*args: Any) -> Task:
         run = make(*args)
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -97,27 +92,8 @@ def loaded_with(accident: Accident) -> Callable[..., _Task]:
     return made
 
 
-_LOAD_TASK = load._task
-
-
-def staged_with(accident: Accident) -> type[source.SnaptideSource]:
-    """The data source whose writers meet with that accident."""
-
-    class Writer(source._Writer):
-        def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-            accident.before_writing()
-            written = super().write(iterator)
-            accident.after_writing()
-            return written
-
-    class Source(_SOURCE):
-        def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-            return Writer(self.options)
-
-    return Source
-
-
-_SOURCE = source.SnaptideSource
+#: What makes the tasks of a first load, and of a refresh that executors compare.
+_LOAD, _WRITE = load._task, executors._write_task
 
 
 def main() -> None:
@@ -136,8 +112,8 @@ def main() -> None:
         marks = Path(asked["marks"]) / f"{what}-{table}"
         marks.mkdir()
         accident = Accident(kind=table, marks=marks)
-        load._task = loaded_with(accident)
-        source.SnaptideSource = staged_with(accident)  # type: ignore[misc]
+        load._task = with_accident(_LOAD, accident)
+        executors._write_task = with_accident(_WRITE, accident)
         snapshots.refresh(sites["jfk"], table)
         print("done", flush=True)  # noqa: T201
 

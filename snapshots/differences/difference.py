@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -170,7 +169,6 @@ class Target:
 
     schema: str
     table: str
-    load_id: uuid.UUID
 
 
 def staged(
@@ -191,23 +189,21 @@ def staged(
     Returns:
         The attempts whose rows count, with how many rows each has written.
     """
-    from snapshots.spark import diff, source
+    from snapshots.spark import diff, executors
 
     with _comparing() as spark:
         theirs, ours = _frames(spark, (master, present), shape)
         if twice:
             theirs = theirs.dropDuplicates(key)
         found = diff.diff(theirs, ours, key, shape.names)
-        written = source.write_stage(
-            found, present.uri, target.schema, target.table, target.load_id
-        )
+        written = executors.write_stage(found, present.uri, target.schema, target.table)
     return {attempt.id: attempt.rows for attempt in written}
 
 
 def _frames(spark: Any, sides: Sequence[Side], shape: pa.Schema) -> list[Any]:
-    from snapshots.spark import source
+    from snapshots.spark import executors
 
     return [
-        source.read_ranges(spark, side.uri, side.queries, shape, side.moment)
+        executors.read_ranges(spark, side.uri, side.queries, shape, side.moment)
         for side in sides
     ]

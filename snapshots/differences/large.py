@@ -6,7 +6,6 @@ All executors see the moment that the transactions of this process have exported
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -117,18 +116,16 @@ _Queries = tuple[list[Select[Any]], list[Select[Any]]]
 def _staged(sides: Sides, member: Member, queries: _Queries, *, twice: bool) -> Stage:
     with sides.site.site.transaction() as connection:
         table = stage.create(connection, member)
-    load_id = uuid.uuid4()
     attempts = difference.staged(
         source(sides.master, queries[0]),
         source(sides.site, queries[1]),
         images.schema(member),
         images.key_positions(member),
-        difference.Target(table.schema, table.name, load_id),
+        difference.Target(table.schema, table.name),
         twice=twice,
     )
     return Stage(
         table=table,
-        load_id=load_id,
         attempts=tuple(attempts),
         rows=sum(attempts.values()),
     )

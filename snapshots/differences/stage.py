@@ -1,17 +1,15 @@
 """Unlogged tables through which one large refresh passes its rows.
 
 A crash of the server empties them, and Spark may run a task twice: only those
-attempts count that the writers' commit messages name, and only if all their rows
-are there.
+attempts count that the writers' answers name, and only if all their rows are there.
 """
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, TableClause, delete
+from sqlalchemy import Connection, TableClause
 
 from sites import names
 from sites.catalog import SCHEMA
@@ -31,7 +29,6 @@ class Stage:
     """A difference that executors have written at the site."""
 
     table: QualifiedName
-    load_id: uuid.UUID
     #: the runs of tasks whose rows count
     attempts: tuple[str, ...]
     rows: int
@@ -93,15 +90,6 @@ def drop(connection: Connection, snapshot: Snapshot) -> None:
     """Drop the tables of a snapshot's large refresh, if there are any."""
     wide.drop(connection, _name("stage$_", snapshot))
     ddl.drop_table(connection, _name("keys$_", snapshot))
-
-
-def forget(connection: Connection, stage: Stage) -> None:
-    """Forget which attempts counted."""
-    from snapshots.spark.catalog import stage_attempt
-
-    connection.execute(
-        delete(stage_attempt).where(stage_attempt.c.load_id == stage.load_id)
-    )
 
 
 def _name(prefix: str, snapshot: Snapshot) -> QualifiedName:

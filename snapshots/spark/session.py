@@ -46,15 +46,13 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
-#: For every master. Times are UTC as in `sites.sessions.settings.SETTINGS`; the regular
-#: expression keeps connection strings out of plans and logs.
+#: For every master. Times are UTC as in `sites.sessions.settings.SETTINGS`.
 _COMMON = {
     "spark.app.name": "snaptide",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # A larger table goes to the tasks as Arrow, not as objects of Java: half the time.
     "spark.sql.execution.arrow.localRelationThreshold": "1m",
-    "spark.sql.redaction.options.regex": "(?i)url|uri|secret|password",
 }
 
 

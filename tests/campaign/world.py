@@ -38,7 +38,6 @@ SELECT relname FROM pg_class
 WHERE relnamespace = 'snaptide'::regnamespace
   AND (relname LIKE 'stage$%' OR relname LIKE 'keys$%')
 UNION ALL SELECT 'load_range' FROM snaptide.load_range
-UNION ALL SELECT 'stage_attempt' FROM snaptide.stage_attempt
 UNION ALL SELECT gid FROM pg_prepared_xacts WHERE database = current_database()
 """
 

@@ -39,7 +39,6 @@ TWICE = {
 #: What attempts leave behind.
 LEFT_OVER = """
 SELECT relname FROM pg_class WHERE relname ~ '^(stage|keys)[$]'
-UNION ALL SELECT attempt FROM snaptide.stage_attempt
 UNION ALL SELECT range_no::text FROM snaptide.load_range
 """
 

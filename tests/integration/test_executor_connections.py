@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,7 +37,7 @@ def tables(sites: Directory) -> Directory:
 
 
 def _read(spark: SparkSession, site: Site) -> DataFrame:
-    from snapshots.spark.source import read_ranges
+    from snapshots.spark.executors import read_ranges
 
     texts = [query.replace("SELECT n ", "SELECT n AS c1 ") for query in PARTS_OF_T]
     return read_ranges(spark, site.libpq_uri(), texts, SCHEMA, None)
@@ -51,11 +50,11 @@ def test_so_many_tasks_read_all_parts(spark: SparkSession, tables: Directory) ->
 
 
 def test_so_many_tasks_write(spark: SparkSession, tables: Directory) -> None:
-    from snapshots.spark.source import write_stage
+    from snapshots.spark.executors import write_stage
 
     uri = tables["jfk"].libpq_uri()
     frame = _read(spark, tables["hq"]).repartition(SHUFFLED, "c1")
-    written = write_stage(frame, uri, "public", "stage", uuid.uuid4())
+    written = write_stage(frame, uri, "public", "stage")
     assert len(written) == MOST
     assert sum(one.rows for one in written) == 100
     assert scalar(tables["jfk"], "SELECT count(DISTINCT c1) FROM public.stage") == 100

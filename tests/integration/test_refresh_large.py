@@ -74,7 +74,6 @@ def test_large(hq, jfk, method):
     assert run(jfk, same) == run(hq, same)
     left = "SELECT relname FROM pg_class WHERE relname ~ '^(stage|keys)[$]'"
     assert run(jfk, left) == []
-    assert run(jfk, "SELECT * FROM snaptide.stage_attempt") == []
 
 
 def test_stage_that_was_lost(hq, jfk, monkeypatch):

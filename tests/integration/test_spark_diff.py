@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -233,7 +232,7 @@ def _failing_ways() -> dict[str, Callable[[], object]]:
     some = SCHEMA.field(0), SCHEMA.field(1)
     away = difference.Side("postgresql://127.0.0.1:1/none", ["SELECT 1, 'a'"], "none")
     many = (pa.schema(some), ["c1"], 10)
-    target = difference.Target("public", "stage", uuid.uuid4())
+    target = difference.Target("public", "stage")
     return {
         "small": lambda: difference.small([pair]),
         "rows": lambda: difference.rows([pair]),

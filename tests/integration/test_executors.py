@@ -1,8 +1,7 @@
-"""The Data Source: rows of a database into Spark, and into a stage table."""
+"""What executors read and write: rows into Spark, and into a stage table."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ import pytest
 import sqlalchemy as sa
 
 from sites import Directory
-from sites.catalog import metadata
 from sites.sessions.site import Site
 from sites.transfer import arrow
 from tests.fix_db import MakeDatabase
@@ -21,7 +19,7 @@ from tests.fix_db import MakeDatabase
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from snapshots.spark.source import Attempt
+    from snapshots.spark.executors import Attempt
 
 SCHEMA = arrow.schema(["integer", "text", "boolean", "bytea", "smallint", "bigint"])
 
@@ -42,12 +40,7 @@ STAGE = 'st%a"ge'
 
 @pytest.fixture
 def site(make_database: MakeDatabase) -> Iterator[Site]:
-    from snapshots.spark import catalog
-
     directory = Directory({"here": make_database()})
-    with directory["here"].transaction() as connection:
-        connection.execute(sa.schema.CreateSchema("snaptide"))
-        metadata.create_all(connection, [catalog.stage_attempt, catalog.load_range])
     with psycopg.connect(directory["here"].libpq_uri()) as raw:
         raw.execute(SETUP)
     yield directory["here"]
@@ -85,7 +78,7 @@ def named(attempts: list[Attempt]) -> list[tuple[str, int]]:
 def test_reads_all_ranges_at_one_moment(
     spark: SparkSession, site: Site, parts: int
 ) -> None:
-    from snapshots.spark.source import read_ranges
+    from snapshots.spark.executors import read_ranges
 
     with site.connect() as exporter:
         exporter.execution_options(isolation_level="REPEATABLE READ")
@@ -101,7 +94,7 @@ def test_reads_all_ranges_at_one_moment(
 
 
 def test_reads_ranges_without_rows(spark: SparkSession, site: Site) -> None:
-    from snapshots.spark.source import read_ranges
+    from snapshots.spark.executors import read_ranges
 
     nothing = [f"{query} AND false" for query in queries(2)]
     frame = read_ranges(spark, site.libpq_uri(), nothing, SCHEMA, None)
@@ -112,10 +105,10 @@ def test_reads_ranges_without_rows(spark: SparkSession, site: Site) -> None:
 def test_writes_a_stage_and_tells_which_attempts_count(
     spark: SparkSession, site: Site
 ) -> None:
-    from snapshots.spark.source import read_ranges, write_stage
+    from snapshots.spark.executors import read_ranges, write_stage
 
     frame = read_ranges(spark, site.libpq_uri(), queries(3), SCHEMA, None)
-    first = write_stage(frame, site.libpq_uri(), "public", STAGE, uuid.uuid4())
+    first = write_stage(frame, site.libpq_uri(), "public", STAGE)
     assert sum(attempt.rows for attempt in first) == 1000
     assert counted(site) == named(first)
     rows = [row[:6] for row in stage(site)]
@@ -123,70 +116,60 @@ def test_writes_a_stage_and_tells_which_attempts_count(
         (1, None, False, b"\x00\xff", 1, 1),
         (2, "", True, b"\x00\xff", 2, 2),
     ]
-    second = write_stage(frame, site.libpq_uri(), "public", STAGE, uuid.uuid4())
+    second = write_stage(frame, site.libpq_uri(), "public", STAGE)
     assert counted(site) == named(first + second)
 
 
 def test_another_thread_than_the_one_that_started_spark_writes(
     spark: SparkSession, site: Site
 ) -> None:
-    from snapshots.spark.source import read_ranges, write_stage
+    from snapshots.spark.executors import read_ranges, write_stage
 
     def written() -> list[Attempt]:
         frame = read_ranges(spark, site.libpq_uri(), queries(1), SCHEMA, None)
-        return write_stage(frame, site.libpq_uri(), "public", STAGE, uuid.uuid4())
+        return write_stage(frame, site.libpq_uri(), "public", STAGE)
 
     with ThreadPoolExecutor(1) as thread:
         assert sum(one.rows for one in thread.submit(written).result()) == 1000
 
 
 def test_writes_nothing_from_an_empty_frame(spark: SparkSession, site: Site) -> None:
-    from snapshots.spark.source import write_stage
+    from snapshots.spark.executors import write_stage
 
     frame = spark.createDataFrame(SCHEMA.empty_table())
-    assert write_stage(frame, site.libpq_uri(), "public", STAGE, uuid.uuid4()) == []
+    assert write_stage(frame, site.libpq_uri(), "public", STAGE) == []
     assert stage(site) == []
 
 
-def test_a_task_that_runs_twice_counts_once(spark: SparkSession, site: Site) -> None:
-    from snapshots.spark.source import SnaptideSource, _Written, attempts
+def test_each_run_of_a_task_has_a_name_of_its_own(site: Site) -> None:
+    from snapshots.spark.executors import written
 
-    options = {
-        "secret_uri": site.libpq_uri(),
-        "stage_schema": "public",
-        "stage_table": STAGE,
-        "load_id": str(uuid.uuid4()),
-    }
-    writer = SnaptideSource(options).writer(None, False)  # type: ignore[arg-type]
     batch = pa.record_batch({"c1": pa.array([1, 2], pa.int32())})
-    lost, kept = writer.write(iter([batch])), writer.write(iter([batch, batch]))
-    writer.commit([kept, None])
-    assert isinstance(kept, _Written)
-    assert isinstance(lost, _Written)
-    assert len(stage(site)) == 6
-    load_id = uuid.UUID(options["load_id"])
-    assert named(attempts(site.libpq_uri(), load_id)) == [(kept.attempt, 4)]
-    assert dict(counted(site))[lost.attempt] == 2
+    to = site.libpq_uri(), "public", STAGE
+    [lost] = written(iter([batch]), *to)
+    [kept] = written(iter([batch, batch]), *to)
+    assert counted(site) == sorted(
+        (row["attempt"], row["rows"]) for one in (lost, kept) for row in one.to_pylist()
+    )
+    assert (lost["rows"].to_pylist(), kept["rows"].to_pylist()) == ([2], [4])
 
 
-def test_a_task_that_fails_leaves_no_attempt(spark: SparkSession, site: Site) -> None:
+def test_a_task_that_fails_is_told(spark: SparkSession, site: Site) -> None:
     from snapshots.spark.errors import StageFailed
-    from snapshots.spark.source import attempts, read_ranges, write_stage
+    from snapshots.spark.executors import read_ranges, write_stage
 
     with psycopg.connect(site.libpq_uri()) as connection:
         connection.execute('ALTER TABLE public."st%a""ge" ADD CHECK (c1 <> 999)')
     frame = read_ranges(spark, site.libpq_uri(), queries(2), SCHEMA, None)
-    load_id = uuid.uuid4()
     with pytest.raises(StageFailed, match="violates check constraint"):
-        write_stage(frame, site.libpq_uri(), "public", STAGE, load_id)
-    assert attempts(site.libpq_uri(), load_id) == []
+        write_stage(frame, site.libpq_uri(), "public", STAGE)
 
 
 def test_no_plan_and_no_error_shows_the_password(
     spark: SparkSession, site: Site, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from snapshots.spark.errors import StageFailed
-    from snapshots.spark.source import read_ranges, write_stage
+    from snapshots.spark.executors import read_ranges, write_stage
 
     uri, password = site.libpq_uri(), site.url.password
     assert password
@@ -199,8 +182,8 @@ def test_no_plan_and_no_error_shows_the_password(
     with pytest.raises(Exception, match="division by zero") as read_error:
         broken.collect()
     with pytest.raises(StageFailed) as write_error:
-        write_stage(frame, uri, "public", "absent", uuid.uuid4())
+        write_stage(frame, uri, "public", "absent")
     shown = "".join(capfd.readouterr())
-    assert "Scan" in shown
+    assert "MapInArrow" in shown
     for text in (shown, str(read_error.value), str(write_error.value)):
         assert password not in text
