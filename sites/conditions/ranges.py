@@ -7,6 +7,7 @@ if they are read under one database snapshot.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,6 +88,8 @@ class Leaf:
     name: QualifiedName
     #: as in `sites.tables.table.Glance`
     file: int
+    #: bytes of values that are stored apart (TOAST)
+    apart: int = 0
 
 
 def leaves(connection: Connection, table: QualifiedName) -> dict[int, Leaf]:
@@ -95,7 +98,11 @@ def leaves(connection: Connection, table: QualifiedName) -> dict[int, Leaf]:
     The table itself, its partitions, and tables that inherit from it.
     """
     return {
-        leaf.oid: Leaf(name=QualifiedName(leaf.nspname, leaf.relname), file=leaf.file)
+        leaf.oid: Leaf(
+            name=QualifiedName(leaf.nspname, leaf.relname),
+            file=leaf.file,
+            apart=leaf.apart,
+        )
         for leaf in connection.execute(_leaves(table))
     }
 
@@ -170,18 +177,32 @@ def pages_of(
     ]
 
 
-def rows_within(connection: Connection, table: QualifiedName, size: int) -> int | None:
-    """About how many rows of a table take this many bytes; None if that is unknown.
+def bytes_apart(tables: Collection[int]) -> sa.ScalarSelect[Any]:
+    """An expression: by oid of tables, the bytes of values that are stored apart."""
+    apart = _bytes(_CLASS.c.reltoastrelid)
+    found = select(func.json_object_agg(_CLASS.c.oid, apart))
+    return found.where(_CLASS.c.oid.in_(tables)).scalar_subquery()
 
-    By the statistics of the last VACUUM or ANALYZE, with values stored apart (TOAST).
+
+def rows_within(connection: Connection, table: QualifiedName, size: int) -> float:
+    """About how many rows of a table take this many bytes on disk.
+
+    By the statistics of the last VACUUM or ANALYZE, or where neither has run yet by the
+    rows that sessions have counted, with values stored apart (TOAST).
+
+    Returns:
+        Infinity if the whole table takes no more; 0 if nothing has counted its rows.
     """
     found = _leaves(table).subquery()
-    counted = func.greatest(_CLASS.c.reltuples, 0)
+    live = func.pg_stat_get_live_tuples(found.c.oid)
+    counted = sa.case((_CLASS.c.reltuples > 0, _CLASS.c.reltuples), else_=live)
     totals = select(
         func.sum(func.pg_table_size(found.c.oid)), func.sum(counted)
     ).join_from(found, _CLASS, _CLASS.c.oid == found.c.oid)
     taken, rows = connection.execute(totals).one()
-    return int(rows / float(taken) * size) if rows and taken else None
+    if not taken or taken <= size:
+        return math.inf
+    return (rows or 0) / float(taken) * size
 
 
 def rows_about(connection: Connection, table: QualifiedName) -> int | None:

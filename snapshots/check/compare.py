@@ -14,8 +14,9 @@ from snapshots.check.gently import Gently
 from snapshots.check.reader import Reader
 from snapshots.differences import buckets, comparison, difference, images, large
 from snapshots.differences.buckets import Differing
+from snapshots.differences.comparison import Small
 from snapshots.differences.packed import Pair
-from snapshots.differences.window import Member
+from snapshots.differences.window import COMPLETE, Member
 from snapshots.keys import Keys
 from snapshots.side import FEW, Sides
 
@@ -67,16 +68,27 @@ def differing(reader: Reader, members: Sequence[Member]) -> Iterator[Found]:
             rows = _in_rounds(reader, member, sums, some)
         elif not sums.numbers:
             rows = iter(())
-        elif sums.rows > some:
+        elif sums.rows > some or _is_too_wide(reader.sides, member, sums):
             rows = _large(reader.sides, member, sums)
         else:
             read.append(_small(reader, member, sums))
-            if sum(one.pair.rows for one in read) >= comparison.TOGETHER:
+            if sum(one.pair.share for one in read) >= 1:
                 yield from _together(reader, read)
                 read = []
             continue
         yield Found(member=member, sums=sums, rows=_whole(reader, member, rows))
     yield from _together(reader, read)
+
+
+def _is_too_wide(sides: Sides, member: Member, sums: Differing) -> bool:
+    none = keys.none(member.snapshot.key_names)
+    some = Small(
+        member=replace(member, method=COMPLETE),
+        changed=none,
+        mine=none,
+        differing=sums.numbers,
+    )
+    return comparison.is_too_wide(sides, some)
 
 
 def _in_rounds(

@@ -108,18 +108,25 @@ def mostly_differ(sides: Sides, member: Member) -> bool:
         sides.master, select(*(some.c[c].label(k) for c, k in places)), names
     )
     assert wanted is not None
-    shape = images.schema(member)
-    theirs, present = sides.read(
-        images.of_keys(member, wanted),
-        images.present_of_keys(member, wanted),
-        shape,
-        many=False,
+    layout = images.layout(member)
+    there, here = (
+        _hashes(layout, query(member, wanted))
+        for query in (images.of_keys, images.present_of_keys)
     )
-    rows = [
-        set(zip(*table.to_pydict().values(), strict=True))
-        for table in (theirs, present)
+    found = sides.read(there, here, arrow.schema(["bigint"] * 2), many=False)
+    theirs, present = (
+        set(zip(*table.to_pydict().values(), strict=True)) for table in found
+    )
+    return len(theirs - present) * 2 > len(theirs)
+
+
+def _hashes(layout: Layout, query: Select[Any]) -> Select[Any]:
+    """Two hashes of each image that a query reads: the rows may be wide."""
+    rows = query.subquery("rows")
+    every: list[Any] = [
+        _hash(layout, layout.columns, rows, n).label(f"c{n}") for n in (1, 2)
     ]
-    return len(rows[0] - rows[1]) * 2 > len(rows[0])
+    return select(*every)
 
 
 def _whole(connection: sa.Connection, table: QualifiedName) -> list[Range]:

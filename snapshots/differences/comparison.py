@@ -18,25 +18,16 @@ from sites import QualifiedName
 from sites.conditions import ranges
 from sites.extras import pa
 from snapshots import keys
-from snapshots.differences import buckets, difference, images, window
-from snapshots.differences.packed import Pair
+from snapshots.differences import buckets, difference, images, width, window
+from snapshots.differences.packed import MOST_BYTES, Pair
 from snapshots.differences.stage import Stage
 from snapshots.differences.window import FAST, Member
 from snapshots.keys import ALWAYS_FEW, Keys
 from snapshots.reports import Cause, WayTaken
 from snapshots.side import FEW, Side, Sides
 
-#: More rows than this are compared by executors.
+#: More rows than this are compared by executors, as are rows of more than `MOST_BYTES`.
 SMALL_WINDOW = 250_000
-
-#: So are rows that take more bytes than this on disk.
-MOST_BYTES = 64 * 2**20
-
-#: The limit for a table whose row width is unknown.
-UNCOUNTED = 50_000
-
-#: Snapshots of a group are compared together until they have this many images.
-TOGETHER = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +74,10 @@ class Compared:
 
 
 def small_window(sides: Sides, member: Member) -> Keys | None:
-    """The keys of a window that this process can hold; None if there are too many."""
+    """The keys of a window that this process can hold; None if there are too many.
+
+    Whether their rows are too wide, `is_too_wide` tells.
+    """
     master, table = sides.master, member.snapshot.master
     names = member.snapshot.key_names
     if member.method == FAST:
@@ -114,12 +108,40 @@ def site_keys(site: Side, member: Member) -> Keys:
     return keys.read(site, window.site_keys(member.snapshot), names)
 
 
+def is_too_wide(sides: Sides, one: Small, apart: int | None = None) -> bool:
+    """Whether the images of a window have more bytes than this process should hold.
+
+    Parameters:
+        apart: the bytes of values that the base table stores apart; None if they have
+            to be asked for.
+    """
+    if apart is None:
+        leaves = ranges.leaves(sides.site.at, one.member.snapshot.base)
+        apart = sum(leaf.apart for leaf in leaves.values())
+    theirs = sum(leaf.apart for leaf in one.member.parts.values())
+    if not width.may_be_wide(theirs + apart):
+        return False
+    there, here = _queries(sides, one)
+    return width.are_wide(sides, images.schema(one.member), there, here)
+
+
+def _queries(sides: Sides, one: Small) -> tuple[list[Select[Any]], list[Select[Any]]]:
+    """The queries that read the images of a window at both sides, in parts."""
+    if one.member.method != FAST:
+        return of_all(sides, one.member, one.differing)
+    parts = list(keys.chunks(keys.together(one.changed, one.mine)))
+    return (
+        [images.of_keys(one.member, some) for some in parts],
+        [images.present_of_keys(one.member, some) for some in parts],
+    )
+
+
 def compare(sides: Sides, windows: Sequence[Small]) -> Iterator[Compared]:
     """Find the differences of snapshots from their defining queries, in order."""
     read: list[_Read] = []
     for one in windows:
         read.append(_read(sides, one))
-        if sum(r.pair.rows for r in read) >= TOGETHER:
+        if sum(r.pair.share for r in read) >= 1:
             yield from _compared(read)
             read.clear()
     yield from _compared(read)
@@ -141,34 +163,29 @@ class _Read:
 
 def _read(sides: Sides, one: Small) -> _Read:
     began = time.monotonic()
-    if one.member.method == FAST:
-        found = _of_keys(sides, one)
-    else:
-        found = _of_all(sides, one.member, one.differing)
+    read = _of_keys if one.member.method == FAST else _of_all
+    found = read(sides, one)
     return replace(found, seconds=time.monotonic() - began)
 
 
 def _of_keys(sides: Sides, one: Small) -> _Read:
     member, shape = one.member, images.schema(one.member)
-    wanted = keys.together(one.changed, one.mine)
-    many = wanted.num_rows > FEW
+    count = keys.together(one.changed, one.mine).num_rows
     theirs, present = [shape.empty_table()], [shape.empty_table()]
-    for some in keys.chunks(wanted):
-        there = images.of_keys(member, some)
-        here = images.present_of_keys(member, some)
-        pair = sides.read(there, here, shape, many=many)
+    for there, here in zip(*_queries(sides, one), strict=True):
+        pair = sides.read(there, here, shape, many=count > FEW)
         theirs.append(pair[0])
         present.append(pair[1])
     # A row whose key is there in two spellings (1.0 and 1.00) is read twice: the sites
     # may spell it differently, or those of its parents that have changed.
     exact = all(member.base.column(c).exact for c in member.snapshot.identity_columns)
     twice = not exact or bool(one.changed.num_rows and one.mine.num_rows)
-    return _images(member, theirs, present, wanted.num_rows, distinct=twice)
+    return _images(member, theirs, present, count, distinct=twice)
 
 
-def _of_all(sides: Sides, member: Member, differing: tuple[int, ...] | None) -> _Read:
-    shape = images.schema(member)
-    there, here = of_all(sides, member, differing)
+def _of_all(sides: Sides, one: Small) -> _Read:
+    member, shape = one.member, images.schema(one.member)
+    there, here = _queries(sides, one)
     theirs, present = [shape.empty_table()], [shape.empty_table()]
     theirs += [sides.master.read(query, shape, many=True) for query in there]
     present += [sides.site.read(query, shape, many=True) for query in here]
@@ -197,7 +214,7 @@ def of_all(
 def most_rows(side: Side, table: QualifiedName) -> int:
     """How many rows of a table this process can hold."""
     fits = ranges.rows_within(side.at, table, MOST_BYTES)
-    return min(SMALL_WINDOW, UNCOUNTED if fits is None else max(fits, ALWAYS_FEW))
+    return int(min(SMALL_WINDOW, max(fits, ALWAYS_FEW)))
 
 
 def _images(

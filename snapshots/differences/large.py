@@ -94,9 +94,10 @@ def _by_sums(sides: Sides, member: Member) -> Compared:
     found = buckets.differing(sides, member)
     if not found.numbers:
         return comparison.equal(member)
-    if found.rows <= comparison.most_rows(sides.master, member.snapshot.master):
-        none = keys.none(member.snapshot.key_names)
-        few = Small(member=member, changed=none, mine=none, differing=found.numbers)
+    none = keys.none(member.snapshot.key_names)
+    few = Small(member=member, changed=none, mine=none, differing=found.numbers)
+    most = comparison.most_rows(sides.master, member.snapshot.master)
+    if found.rows <= most and not comparison.is_too_wide(sides, few):
         return next(comparison.compare(sides, [few]))
     some = len(found.numbers) * 2 < buckets.BUCKETS
     return _all_staged(sides, member, found.numbers if some else None)

@@ -14,6 +14,9 @@ from typing import TypeAlias
 
 from sites.extras import pa, pc
 
+#: One job compares about so many images together, or so many bytes of them.
+MOST, MOST_BYTES = 100_000, 64 * 2**20
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
@@ -28,6 +31,12 @@ class Pair:
     def rows(self) -> int:
         """How many images there are, of both sides."""
         return int(self.master.num_rows + self.present.num_rows)
+
+    @property
+    def share(self) -> float:
+        """The share that it has of a job; with 1 or more, it fills one by itself."""
+        size = self.master.nbytes + self.present.nbytes
+        return max(self.rows / MOST, int(size) / MOST_BYTES)
 
 
 #: A column of the common table: for keys or not, its type, its number among these.

@@ -18,10 +18,6 @@ from snapshots.differences.packed import Pair
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A job takes waiting requests until it has this many images. A request of so many runs
-#: at once, in a job of its own.
-MOST = 100_000
-
 
 @dataclass(slots=True, eq=False)
 class _Request:
@@ -34,8 +30,8 @@ class _Request:
     found: list[pa.Table] | None = None
 
     @property
-    def rows(self) -> int:
-        return sum(pair.rows for pair in self.pairs)
+    def share(self) -> float:
+        return sum(pair.share for pair in self.pairs)
 
 
 @dataclass(slots=True)
@@ -48,13 +44,13 @@ class SharedJobs:
     _waiting: SimpleQueue[_Request] = field(default_factory=SimpleQueue)
 
     def differences(self, pairs: Sequence[Pair]) -> list[pa.Table]:
-        """The difference of each pair.
+        """The difference of each pair; pairs that fill a job run at once, in their own.
 
         If a job of several threads fails, each compares its own pairs in another one:
         so none gets an error that is not its own.
         """
         own = _Request(pairs)
-        if own.rows >= MOST:
+        if own.share >= 1:
             return self.compare(pairs)
         self._waiting.put(own)
         with self._running:
@@ -66,7 +62,7 @@ class SharedJobs:
         """Run one job for waiting requests, of which one may be this thread's.
 
         Its error is raised only if it had one request, and that is this thread's: after
-        one of another thread, which has fewer than `MOST` images, it takes a second.
+        one of another thread, which does not fill a job, it takes a second.
         """
         taken = list(self._take())
         try:
@@ -80,12 +76,12 @@ class SharedJobs:
 
     def _take(self) -> Iterator[_Request]:
         """Take the requests for one job, in the order in which they came."""
-        rows = 0
-        while rows < MOST:
+        share = 0.0
+        while share < 1:
             try:
                 one = self._waiting.get_nowait()
             except Empty:
                 return
             one.taken = True
-            rows += one.rows
+            share += one.share
             yield one

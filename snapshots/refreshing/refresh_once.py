@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +18,6 @@ from masters.log import catalog as log_catalog
 from masters.log import registration, site_ddl, whole
 from masters.numbers import contact
 from sites import faults, traces
-from sites.capture import position
 from sites.progress import Progress
 from sites.sessions import contacts
 from sites.sessions.peers import Pair
@@ -40,15 +38,21 @@ from snapshots.differences import (
 )
 from snapshots.differences.comparison import Compared, Small
 from snapshots.differences.stage import Stage
-from snapshots.differences.window import FAST, LOAD, Member, Window
+from snapshots.differences.window import FAST, LOAD, Window
 from snapshots.errors import PositionMoved
 from snapshots.keys import Keys
 from snapshots.merging.merge import Merged
-from snapshots.refreshing import extra_keys, first_load, former, idle, past_refreshes
+from snapshots.refreshing import (
+    extra_keys,
+    first_load,
+    former,
+    idle,
+    past_refreshes,
+    site_moment,
+)
 from snapshots.refreshing.commit import commit
 from snapshots.refreshing.task import (
     Task,
-    hold,
     hold_master,
     kept,
     register_new,
@@ -200,14 +204,11 @@ def _read_and_compare(
     Returns:
         The site's position, the differences, and the rows of each first load.
     """
-    site, master = sides.site.at, sides.master.at
+    master = sides.master.at
     known = [m for m in seen.members if m.method != LOAD]
     task.steps.begin(COMPARE)
-    prepared = [_ready(sides, member) for member in known]
-    site.commit()
-    # Only now does the site's own moment begin.
-    here = _hold_own_moment(site, known)
-    mine = [comparison.site_keys(sides.site, member) for member in known]
+    prepared = [site_moment.prepare(sides, member) for member in known]
+    here, mine = site_moment.begin(sides, known, prepared)
     _meet(task, pair, seen)
     # The connection still answers: the master has not been restored since.
     master.scalar(select(1))
@@ -268,19 +269,6 @@ def _start_spark(master: Connection, task: Task) -> None:
         hold_master(master, task.members, "refresh")
 
 
-def _hold_own_moment(site: Connection, members: Sequence[Member]) -> str:
-    """Begin one moment of the site in the same way, and return its position.
-
-    Raises:
-        UnknownTable: a base table is gone.
-        PositionMoved: a base table was gone, and is there again.
-    """
-    tables = [member.base.qualified for member in members]
-    gone = "A base table of the group was dropped during the refresh."
-    hold(site, tables, gone=gone)
-    return position.current(site)
-
-
 def _meet(task: Task, pair: Pair, seen: Window) -> None:
     """Have both sides remember the window, so that a restored master is recognized.
 
@@ -289,19 +277,6 @@ def _meet(task: Task, pair: Pair, seen: Window) -> None:
     """
     with task.site.session() as site, task.master.session() as master:
         contacts.meet(site, master, replace(pair, master=seen.master))
-
-
-def _ready(sides: Sides, member: Member) -> tuple[Keys | large.Prepared, float]:
-    """The keys of the window, needed before the site's own moment begins.
-
-    Returns:
-        These, and how many seconds that took.
-    """
-    began = time.monotonic()
-    found: Keys | large.Prepared | None = comparison.small_window(sides, member)
-    if found is None:
-        found = large.prepare(sides.site.site, sides.master.at, member)
-    return found, time.monotonic() - began
 
 
 def _compare(

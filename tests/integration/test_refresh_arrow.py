@@ -1,5 +1,7 @@
 """Refreshes of more rows than a few, which this process reads as Arrow tables."""
 
+import math
+
 import pytest
 
 import snapshots
@@ -85,8 +87,10 @@ def test_wide_rows_are_left_to_executors(sites: Directory) -> None:
     )
     wide = QualifiedName("public", "wide")
     with sites["hq"].session() as connection:
-        assert rows_within(connection, wide, 2**20) is None
+        assert rows_within(connection, wide, 2**22) == math.inf
+        # PostgreSQL publishes what a session has counted a moment later.
+        assert rows_within(connection, wide, 2**20) < 105
     run(sites["hq"], "ANALYZE public.wide")
     with sites["hq"].session() as connection:
         # 10 kB and what lies around it.
-        assert rows_within(connection, wide, 2**20) in range(50, 105)
+        assert 50 < rows_within(connection, wide, 2**20) < 105
