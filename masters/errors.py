@@ -236,7 +236,7 @@ class UnknownImage(SnaptideError):
 
 
 class ImageNameTaken(SnaptideError):
-    """The master has another image of that name."""
+    """The master has another image of that name, or cannot hold the name."""
 
     code = "SNP-112"
     hint = "Choose another name (--name), or run: snaptide image drop SITE NAME"

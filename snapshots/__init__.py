@@ -136,6 +136,7 @@ if TYPE_CHECKING:
         ImageFolderUnusable as ImageFolderUnusable,
         ImageLacksRows as ImageLacksRows,
         ImageOfAnotherMaster as ImageOfAnotherMaster,
+        ImageRowsRefused as ImageRowsRefused,
         NotAnImage as NotAnImage,
         SliceMissing as SliceMissing,
     )

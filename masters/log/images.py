@@ -22,6 +22,7 @@ from masters.log import registration
 from sites import QualifiedName, Site
 from sites.capture import position
 from sites.sessions import identity
+from sites.transfer import encodings
 
 _at = registered_snapshot.c
 
@@ -58,8 +59,14 @@ def register(
         When it expires.
 
     Raises:
-        ImageNameTaken: there is another image of that name.
+        ImageNameTaken: there is another image of that name, or there can be none.
     """
+    if not encodings.holds(name, encodings.codec(connection)):
+        raise ImageNameTaken(
+            f"No image can be called {name!r}: the encoding of the master's database "
+            "lacks characters of it.",
+            image=name,
+        )
     made = (
         insert(image)
         .values(id=image_id, name=name, expires_at=func.now() + expires)

@@ -1,8 +1,19 @@
-"""Errors of images of master tables: codes SNP-260 to SNP-269."""
+"""Errors of images of master tables: codes SNP-259 to SNP-269."""
 
 from __future__ import annotations
 
 from sites.errors import SnaptideError
+
+
+class ImageRowsRefused(SnaptideError):
+    """The site cannot hold rows of the image."""
+
+    code = "SNP-259"
+    hint = (
+        "The message has the database's own reason. Load into a database that can hold "
+        "the rows, as one of the encoding UTF8 can; or change them at the master, make "
+        "a new image, and load that."
+    )
 
 
 class ImageFolderUnusable(SnaptideError):

@@ -98,6 +98,7 @@ def load_image(
         ImageLacksRows, ImageColumnsDiffer, ImageConditionRefused, DifferentTypes: the
             image does not fit a snapshot.
         ImageDamaged, SliceMissing: files are not what was written, or not there.
+        ImageRowsRefused: the site cannot hold a row, as its encoding lacks a character.
         FirstLoadByAnother: the site's user does not own a snapshot's table.
         PositionMoved: another process fills a snapshot, though this one was the only
             one.
@@ -232,17 +233,19 @@ def _load_slice(load: _Load, member: Member, found: ImageTable, one: Slice) -> b
 
     Raises:
         ImageDamaged: it is not what was written.
+        ImageRowsRefused: the site cannot hold one of its rows.
         PositionMoved: another process fills the table.
     """
-    slices.verify(load.folder, one)
     faults.point("image_load.before_slice")
     load_id = first_load.load_id(member.snapshot, load.image.id)
     with load.site.transaction() as connection:
         _refuse_ended(connection, member, load_id)
         if not claims.claims(connection, load_id, one.number):
             return False
-        pieces = slices.pieces(load.folder, one)
-        with silenced(connection, [member.base.qualified]):
+        with (
+            slices.opened(load.folder, one) as pieces,
+            silenced(connection, [member.base.qualified]),
+        ):
             if _is_all(member, found):
                 read = written = transport.copy_pieces(
                     connection, member.base.sql(), found.columns, pieces

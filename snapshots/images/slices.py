@@ -1,4 +1,4 @@
-"""Slices of an image: rows written to files, and read once these are verified."""
+"""Slices of an image: rows written to files, and verified while they are read."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
+from deferred import sqlstate
 from sites.transfer import transport
-from snapshots.images.errors import ImageDamaged
+from snapshots.images.errors import ImageDamaged, ImageRowsRefused
 from snapshots.images.manifest import Slice, slice_name
 
 if TYPE_CHECKING:
@@ -69,32 +72,75 @@ class _Frames(io.RawIOBase):
         return memoryview(data).nbytes
 
 
-def verify(folder: Path, one: Slice) -> None:
-    """Make sure that a file is what was written.
+@contextmanager
+def opened(folder: Path, one: Slice) -> Iterator[Iterator[bytes]]:
+    """The rows of a slice, in pieces that `sites.transfer.transport.copy_pieces` takes.
+
+    What the block has read counts only once it is over: then it is compared with what
+    was written. So nothing else is written to a table if the file is replaced, or
+    written again, while it is read.
 
     Raises:
-        ImageDamaged: it is not, or cannot be read.
+        ImageDamaged: the file is not what was written, or cannot be read.
+        ImageRowsRefused: it is, and a database could not hold one of its rows.
     """
     path = folder / one.file
     try:
-        same = path.stat().st_size == one.bytes and _sum(path) == one.sha256
+        file = path.open("rb")
     except OSError as error:
-        said = f"{path} cannot be read: {error.strerror}."
-        raise ImageDamaged(said, file=one.file) from None
-    if not same:
-        raise ImageDamaged(f"{path} is not what was written.", file=one.file)
+        raise _unreadable(path, one, error) from None
+    with file:
+        summed = _Summed(file)
+        try:
+            yield _pieces(summed)
+        except Exception as error:
+            # A database may refuse what a damaged file has in the place of rows.
+            summed.refuse_other(path, one)
+            if isinstance(error, DBAPIError) and sqlstate.caused_by_data(error):
+                raise ImageRowsRefused(
+                    f"The site cannot hold rows of {path}: {sqlstate.message(error)}",
+                    file=one.file,
+                ) from error
+            raise
+        summed.refuse_other(path, one)
 
 
-def pieces(folder: Path, one: Slice) -> Iterator[bytes]:
-    """The rows of a slice, as `sites.transfer.transport.copy_pieces` takes them."""
-    with (
-        pa.OSFile(str(folder / one.file), "rb") as file,
-        pa.CompressedInputStream(file, "zstd") as unpacked,
-    ):
+def _unreadable(path: Path, one: Slice, error: OSError) -> ImageDamaged:
+    return ImageDamaged(f"{path} cannot be read: {error.strerror}.", file=one.file)
+
+
+def _pieces(file: _Summed) -> Iterator[bytes]:
+    with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as unpacked:
         while piece := unpacked.read(PIECE):
             yield piece
 
 
-def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+class _Summed(io.RawIOBase):
+    """Reads a file, and sums up what it has read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._sum, self._bytes = hashlib.sha256(), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._file.read(size)
+        self._sum.update(data)
+        self._bytes += len(data)
+        return data
+
+    def refuse_other(self, path: Path, one: Slice) -> None:
+        """Read what is left of the file, and refuse it unless it is this slice.
+
+        Raises:
+            ImageDamaged.
+        """
+        try:
+            while self._bytes <= one.bytes and self.read(PIECE):
+                pass
+        except OSError as error:
+            raise _unreadable(path, one, error) from None
+        if (self._bytes, self._sum.hexdigest()) != (one.bytes, one.sha256):
+            raise ImageDamaged(f"{path} is not what was written.", file=one.file)
