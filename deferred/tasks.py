@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from datetime import timedelta
 from typing import Any
 
@@ -25,9 +26,25 @@ from sites.sessions.site import autocommit
 
 log = logging.getLogger(__name__)
 
+
+class Spread(Task[Any, Any]):
+    """A task whose retries pause for any length of time, not only for whole seconds.
+
+    Celery draws a whole number of them, and before the first retry 0 or 1: what failed
+    for many sites at one moment would come back in steps, and half of it at once.
+    """
+
+    def retry(self, *args: Any, **options: Any) -> Any:
+        """Retry as Celery does, up to a second later."""
+        if "countdown" in options:
+            options["countdown"] += random.random()
+        return super().retry(*args, **options)
+
+
 #: Failures that pass by themselves are tried again, each time after a longer pause of
 #: random length; if a site stays away longer, the next schedule or notification tries.
 RETRYING: dict[str, Any] = {
+    "base": Spread,
     "autoretry_for": (SiteUnreachable, PushInterrupted, OperationalError),
     "retry_backoff": 1,
     "retry_backoff_max": 60,

@@ -34,6 +34,10 @@ class Proxy:
         self.port = free_port()
         #: seconds that each piece takes, of at most 64 kB
         self.delay = 0.0
+        #: when clients connected, by the monotonic clock
+        self.arrivals: list[float] = []
+        #: whether each client is sent away at once, as by a server that is not ready
+        self.refusing = False
         self._listener: socket.socket | None = None
         self._lines: list[socket.socket] = []
         self._passing: list[threading.Thread] = []
@@ -110,10 +114,13 @@ class Proxy:
                 client, _ = listener.accept()
             except OSError:
                 return
+            self.arrivals.append(time.monotonic())
             self._join(client)
 
     def _join(self, client: socket.socket) -> None:
         try:
+            if self.refusing:
+                raise ConnectionRefusedError
             upstream = socket.create_connection(self._target, timeout=90)
         except OSError:
             _reset(client)
