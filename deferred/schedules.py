@@ -193,6 +193,11 @@ def all_of(connection: Connection) -> list[Schedule]:
     return [_from_row(row) for row in rows]
 
 
+def count(connection: Connection) -> int:
+    """How many schedules a site has."""
+    return connection.scalar(select(func.count()).select_from(catalog)) or 0
+
+
 def claim(connection: Connection) -> list[Schedule]:
     """Take the due schedules, and set when they are due again; the caller commits.
 
@@ -210,6 +215,18 @@ def claim(connection: Connection) -> list[Schedule]:
         .with_for_update(skip_locked=True)
     ).all()
     return [taken for row in rows if (taken := _take(connection, row, now))]
+
+
+def put_back(connection: Connection, claimed: Schedule) -> None:
+    """Let a schedule that was claimed be due still; the caller commits.
+
+    Writes `schedule`.
+    """
+    connection.execute(
+        sa.update(catalog)
+        .where(_is(claimed.kind, claimed.subject))
+        .values(next_at=claimed.next_at, last_at=claimed.last_at)
+    )
 
 
 def check(

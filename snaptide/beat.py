@@ -14,6 +14,7 @@ from typing import Any
 
 from celery import Celery
 from celery.beat import Scheduler
+from sqlalchemy import Connection
 
 from deferred import runs, schedules
 from deferred.schedules import Schedule
@@ -34,6 +35,10 @@ PACE = 1.0
 #: Seconds between two recoveries of a site: transactions that a coordinator left
 #: prepared may hold their locks for so long.
 RECOVERY = 60.0
+
+#: So many tasks of a site may wait for a worker besides one for each schedule: Redis
+#: keeps all, also those that have expired, until a worker takes them.
+ENOUGH = 20
 
 #: Seconds between two notes in a site's catalog that beat looks at it.
 NOTES = 10.0
@@ -99,7 +104,10 @@ class Look:
             with identity.initialised(self._site) as connection:
                 claimed = schedules.claim(connection)
                 for due, late in lateness.most_late_first(connection, claimed):
-                    self._send(due, late)
+                    if due.asked_at is not None and self._is_enough(connection):
+                        schedules.put_back(connection, due)
+                    else:
+                        self._send(due, late)
             self._recover()
         except Exception as error:
             # No caller reads the result of a look: log the failure here.
@@ -119,8 +127,16 @@ class Look:
         """Ask for a recovery every minute, which needs no schedule."""
         now = time.monotonic()
         if now >= self._recover_at:
-            enqueue(self._app, RECOVER, self._site.name, expires=RECOVERY)
+            with identity.initialised(self._site) as connection:
+                enough = self._is_enough(connection)
+            if not enough:
+                enqueue(self._app, RECOVER, self._site.name, expires=RECOVERY)
             self._recover_at = now + RECOVERY
+
+    def _is_enough(self, connection: Connection) -> bool:
+        """Whether so many tasks wait that one more would change nothing."""
+        most = ENOUGH + schedules.count(connection)
+        return scheduled.waiting(self._app, self._site.name) >= most
 
     def _send(self, due: Schedule, late: float) -> None:
         scheduled.send(self._app, self._site.name, due, late)

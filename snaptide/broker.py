@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kombu import Connection, transport
-from kombu.exceptions import OperationalError
+from kombu.exceptions import ChannelError, OperationalError
 from kombu.transport import redis as kombu_redis
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -49,6 +49,19 @@ def use() -> None:
     transport.TRANSPORT_ALIASES.update(redis=ours, rediss=ours)
 
 
+def waiting(url: str, queue: str) -> int:
+    """How many messages of a queue nobody has taken yet.
+
+    Raises:
+        one of `ERRORS`: the broker does not answer.
+    """
+    with _channel(url) as channel:
+        try:
+            return int(channel.queue_declare(queue, passive=True).message_count)
+        except ChannelError:
+            return 0  # Redis has no empty lists
+
+
 @contextmanager
 def client(url: str) -> Iterator[Redis]:
     """Redis itself, for short questions; as kombu finds it by the same URL.
@@ -56,8 +69,13 @@ def client(url: str) -> Iterator[Redis]:
     Raises:
         one of `ERRORS`: it does not answer.
     """
+    with _channel(url) as channel:
+        yield channel.client
+
+
+@contextmanager
+def _channel(url: str) -> Iterator[Any]:
     use()
     limits = {"socket_connect_timeout": PATIENCE, "socket_timeout": PATIENCE}
     with Connection(url, transport_options={**limits, "max_retries": 0}) as connection:
-        channel: Any = connection.default_channel
-        yield channel.client
+        yield connection.default_channel

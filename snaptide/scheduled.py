@@ -8,7 +8,17 @@ from deferred import schedules
 from deferred.interval import seconds_of
 from deferred.schedules import EVERYTHING, Schedule
 from sites import Site
-from snaptide.application import CHECK, ORDINARY, PURGE, PUSH, REFRESH, enqueue
+from snaptide import broker
+from snaptide.application import (
+    CHECK,
+    ORDINARY,
+    PURGE,
+    PUSH,
+    REFRESH,
+    enqueue,
+    queue_of,
+)
+from snaptide.errors import NoBroker
 
 #: Priorities of refreshes that are as late as this, by share; lower ones come first.
 #: Kombu keeps a list in Redis for each of 0, 3, 6 and 9.
@@ -53,6 +63,18 @@ def send(app: Celery, site: str, due: Schedule, late: float = 0.0) -> str:
         expires=_expiry(due),
         priority=priority(late),
     )
+
+
+def waiting(app: Celery, site: str) -> int:
+    """How many tasks of a site no worker has taken yet.
+
+    Raises:
+        NoBroker: Redis does not answer.
+    """
+    try:
+        return broker.waiting(app.conf.broker_url, queue_of(site))
+    except broker.ERRORS as error:
+        raise NoBroker("The broker does not answer.") from error
 
 
 def priority(late: float) -> int:
