@@ -6,14 +6,12 @@ that of revision 0070 and has its number, so that a site of that one goes on fro
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from alembic import op
+
+from sites.sessions.revisions import run_script
 
 revision = "0070"
 down_revision = None
-
-_SQL = Path(__file__).parent.parent / "sql"
 
 #: In this order, because later files refer to tables of earlier ones.
 _FILES = (
@@ -24,15 +22,8 @@ _FILES = (
 
 def upgrade() -> None:
     for name in _FILES:
-        _run(name)
+        run_script(op.get_bind(), name)
 
 
 def downgrade() -> None:
-    _run("drop")
-
-
-def _run(name: str) -> None:
-    op.get_bind().exec_driver_sql(
-        (_SQL / f"{name}.sql").read_text("utf-8"),
-        execution_options={"no_parameters": True},
-    )
+    run_script(op.get_bind(), "drop")

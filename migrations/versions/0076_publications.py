@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from sites.sessions.revisions import folder
+from sites.sessions.revisions import run_script
 
 revision = "0076"
 down_revision = "0075"
@@ -40,7 +40,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("publication_id", "login"),
         schema="snaptide",
     )
-    op.execute((folder() / "sql" / "publications.sql").read_text("utf-8"))
+    run_script(op.get_bind(), "publications")
 
 
 def downgrade() -> None:

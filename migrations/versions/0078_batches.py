@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import sqlalchemy as sa
 from alembic import op
 
+from sites.sessions.revisions import run_script, script
+
 revision = "0078"
 down_revision = "0077"
-
-_SQL = Path(__file__).parent.parent / "sql"
 
 _FILL = """
 INSERT INTO snaptide.batch (destination, number, answered, answered_at)
@@ -48,7 +46,7 @@ def upgrade() -> None:
         schema="snaptide",
     )
     op.execute(_FILL)
-    op.execute((_SQL / "batch_views.sql").read_text("utf-8"))
+    run_script(op.get_bind(), "batch_views")
     op.drop_column("delivery", "delivered_at", schema="snaptide")
     op.execute("ALTER TABLE snaptide.delivery RESET (fillfactor)")
 
@@ -63,8 +61,7 @@ def downgrade() -> None:
 
 
 def _views_as_before() -> None:
-    made = (_SQL / "views.sql").read_text("utf-8")
     for name in ("deftrandest", "defbacklog"):
-        _, _, rest = made.partition(f"CREATE VIEW snaptide.{name} ")
+        _, _, rest = script("views").partition(f"CREATE VIEW snaptide.{name} ")
         view = rest.partition(";")[0]
         op.execute(f"CREATE OR REPLACE VIEW snaptide.{name} {view}")

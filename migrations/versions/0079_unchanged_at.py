@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import sqlalchemy as sa
 from alembic import op
 
+from sites.sessions.revisions import run_script
 from sites.transfer.types import PgSnapshot
 
 revision = "0079"
 down_revision = "0078"
 
-_LEVELS = Path(__file__).parent.parent / "sql" / "levels.sql"
-
 
 def upgrade() -> None:
-    op.add_column(
-        "refresh_group", sa.Column("unchanged_at", PgSnapshot()), schema="snaptide"
-    )
-    # It has percent signs, which are no parameters.
-    op.get_bind().exec_driver_sql(
-        _LEVELS.read_text("utf-8"), execution_options={"no_parameters": True}
-    )
+    unchanged = sa.Column("unchanged_at", PgSnapshot())
+    op.add_column("refresh_group", unchanged, schema="snaptide")
+    run_script(op.get_bind(), "levels")
 
 
 def downgrade() -> None:

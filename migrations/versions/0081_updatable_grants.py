@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from sites.sessions.revisions import folder
+from sites.sessions.revisions import run_script
 
 revision = "0081"
 down_revision = "0080"
@@ -33,13 +33,13 @@ _FUNCTIONS = (
 
 
 def upgrade() -> None:
-    _run((folder() / "sql" / "trigger_functions.sql").read_text("utf-8"))
+    run_script(op.get_bind(), "trigger_functions")
     op.add_column(
         "publication_grant",
         sa.Column("updatable", sa.Boolean(), nullable=False, server_default="false"),
         schema="snaptide",
     )
-    _run((folder() / "sql" / "updatable_grants.sql").read_text("utf-8"))
+    run_script(op.get_bind(), "updatable_grants")
     login = sa.Column(
         "login", sa.Text(), server_default=sa.text("snaptide.bound_login()")
     )
@@ -51,9 +51,4 @@ def downgrade() -> None:
     for function in _FUNCTIONS:
         op.execute(f"DROP FUNCTION snaptide.{function}")
     op.drop_column("publication_grant", "updatable", schema="snaptide")
-    _run(_BACK)
-
-
-def _run(script: str) -> None:
-    # They have percent signs, which are no parameters.
-    op.get_bind().exec_driver_sql(script, execution_options={"no_parameters": True})
+    op.execute(_BACK)

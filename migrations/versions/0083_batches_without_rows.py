@@ -5,18 +5,16 @@ The table of rows gets another name, and its own becomes that of a view of both.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
 
+from sites.sessions.revisions import run_script
 from sites.transfer.types import PgSnapshot, Xid8
 
 revision = "0083"
 down_revision = "0082"
-
-_SQL = Path(__file__).parent.parent / "sql"
 
 _COLUMNS = (
     ("first_xid", Xid8()),
@@ -34,7 +32,6 @@ SELECT d.destination, d.xid, d.order_no, d.calls, d.batch
 FROM snaptide.delivery d
 ON CONFLICT (destination, xid) DO NOTHING
 """
-
 
 #: The views that read a relation: the dictionary views, and the log of each snapshot.
 _READERS = """
@@ -62,7 +59,7 @@ def upgrade() -> None:
     )
     readers = _readers()
     _rename("delivery", "delivery_row")
-    op.execute((_SQL / "delivery_view.sql").read_text("utf-8"))
+    run_script(op.get_bind(), "delivery_view")
     _make_again(readers)
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from alembic import op
 
-from sites.sessions.revisions import folder
+from sites.sessions.revisions import run_script
 
 revision = "0085"
 down_revision = "0084"
 
 
 def upgrade() -> None:
-    # It has percent signs, which are no parameters.
-    op.get_bind().exec_driver_sql(
-        (folder() / "sql" / "late_refreshes.sql").read_text("utf-8"),
-        execution_options={"no_parameters": True},
-    )
+    run_script(op.get_bind(), "late_refreshes")
 
 
 def downgrade() -> None:

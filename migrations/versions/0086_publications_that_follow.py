@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-from sites.sessions.revisions import folder
+from sites.sessions.revisions import run_script
 
 revision = "0086"
 down_revision = "0085"
@@ -15,7 +15,7 @@ down_revision = "0085"
 def upgrade() -> None:
     follows = sa.Column("follows", JSONB(), nullable=False, server_default="[]")
     op.add_column("publication_table", follows, schema="snaptide")
-    op.execute((folder() / "sql" / "granted_follows.sql").read_text("utf-8"))
+    run_script(op.get_bind(), "granted_follows")
 
 
 def downgrade() -> None:

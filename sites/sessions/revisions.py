@@ -105,3 +105,14 @@ def folder() -> Path:
     root = Path(__file__).parents[2]
     inside = root / "snaptide" / "migrations"
     return inside if inside.is_dir() else root / "migrations"
+
+
+def script(name: str) -> str:
+    """The SQL of a migration, by the name of its file."""
+    return (folder() / "sql" / f"{name}.sql").read_text("utf-8")
+
+
+def run_script(connection: Connection, name: str) -> None:
+    """Run the SQL of a migration; its percent signs and colons mean themselves."""
+    options = {"no_parameters": True}
+    connection.exec_driver_sql(script(name), execution_options=options)
