@@ -59,16 +59,20 @@ def test_each_column_has_a_reader() -> None:
 
 
 def _is_read(column: str, table: set[str]) -> bool:
-    return any(column in reads and words & table for words, reads in _sources())
+    return any(
+        # The quick questions first: most files need not be parsed for any column.
+        column in text and words & table and column in _reads(path)
+        for path, text, words in _sources()
+    )
 
 
 @cache
-def _sources() -> list[tuple[set[str], set[str]]]:
-    """For each file of the product, all words, and those that may read a column."""
-    return [*_of_files()]
+def _sources() -> list[tuple[Path, str, set[str]]]:
+    """The files of the product, each with its text and the words in it."""
+    return [*_files()]
 
 
-def _of_files() -> Iterator[tuple[set[str], set[str]]]:
+def _files() -> Iterator[tuple[Path, str, set[str]]]:
     own = {Path(catalog.__file__ or "") for catalog in CATALOGS}
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.*"):
@@ -77,18 +81,22 @@ def _of_files() -> Iterator[tuple[set[str], set[str]]]:
             text = path.read_text("utf-8")
             if "CREATE TABLE" in text:  # what makes a column does not read it
                 continue
-            words = set(re.findall(r"\w+", text))
-            yield words, words if path.suffix == ".sql" else _reads(ast.parse(text))
+            yield path, text, set(re.findall(r"\w+", text))
 
 
-def _reads(tree: ast.Module) -> set[str]:
-    """Names of attributes and of fields of classes, and words of other strings.
+@cache
+def _reads(path: Path) -> set[str]:
+    """The words that may read a column: all of those in SQL.
 
+    In Python, names of attributes and of fields of classes, and words of other strings.
     Left out are keyword arguments and keys of dictionaries, which give values, and
     docstrings.
     """
+    text = path.read_text("utf-8")
+    if path.suffix == ".sql":
+        return set(re.findall(r"\w+", text))
     found, given = set(), set()
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute):
             found.add(node.attr)
         elif isinstance(node, ast.ClassDef):

@@ -27,9 +27,17 @@ def test_files_and_functions_can_be_read() -> None:
 
 def _sizes(text: str) -> Iterator[tuple[str, int, int]]:
     yield "it", len(text.splitlines()), FILE
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, _lines(node), FUNCTION
+    for function in _functions(ast.parse(text)):
+        yield function.name, _lines(function), FUNCTION
+
+
+def _functions(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):  # no function is defined in one
+            continue
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+        yield from _functions(child)
 
 
 def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
