@@ -14,7 +14,7 @@ import pyarrow as pa
 from benchmarks.pairs import Result, compared
 from benchmarks.setting import directory
 from snapshots.differences import difference
-from snapshots.differences.packed import Pair
+from snapshots.differences.shared_job import Pair
 from snaptide.standby import Warming
 
 #: Rows of a side, and the bar in a worker that has been up a minute, in seconds.

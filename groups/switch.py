@@ -33,7 +33,7 @@ from sites import Site, faults, retry
 from sites.errors import SiteUnreachable, SnaptideError
 from sites.sessions import identity
 from sites.words import counted
-from snapshots.definitions import parents, refresh_group, snapshot
+from snapshots.definitions import refresh_group, snapshot
 from snapshots.errors import PositionMoved
 from snapshots.refreshing import former
 from snapshots.refreshing.refresh import refresh
@@ -116,7 +116,7 @@ def _registered(given: Switch) -> Iterator[Start]:
                 site_name=given.site.name,
                 snapshot=one.key,
                 table=one.master,
-                parents=[*parents.asked(one)],
+                parents=[*one.asked],
                 updatable=one.updatable,
             )
         since = start(given, connection)

@@ -134,7 +134,7 @@ def known(connection: Connection, table: QualifiedName) -> list[str]:
 
 
 def asked(followed: Followed) -> dict[str, str]:
-    """The parameter of a statement with `FOR_SITE`."""
+    """The parameter of a statement with `FOR_SITE`; it needs none if there is none."""
     rows = [
         {"id": id_, "schema": table.schema, "name": table.name}
         for id_, table in followed
@@ -173,7 +173,7 @@ _NOW = func.to_regclass(
 )
 
 _DONE = (
-    func.json_to_recordset(sa.cast(sa.bindparam("its_ddl", type_=Text), sa.JSON))
+    func.json_to_recordset(sa.cast(sa.bindparam("its_ddl", "[]", type_=Text), sa.JSON))
     .table_valued(
         sa.column("id", sa.Uuid), sa.column("schema", Text), sa.column("name", Text)
     )

@@ -15,7 +15,7 @@ from snapshots.check.reader import Reader
 from snapshots.differences import buckets, comparison, difference, images, large
 from snapshots.differences.buckets import Differing
 from snapshots.differences.comparison import Small
-from snapshots.differences.packed import Pair
+from snapshots.differences.shared_job import Pair
 from snapshots.differences.window import COMPLETE, Member
 from snapshots.keys import Keys
 from snapshots.side import FEW, Sides

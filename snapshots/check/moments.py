@@ -14,7 +14,7 @@ from sites.sessions import lost
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Pair
 from sites.sessions.site import Site, autocommit
-from snapshots.definitions import parents, refresh_group, snapshot
+from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences import failing_lens, moved, revoked, window
@@ -50,7 +50,7 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
             the two databases is away, or was restored or replaced.
     """
     group, known = _read(site, group_name, wanted)
-    tables = parents.tables(known)
+    tables = snapshot.tables_of(known)
     master_site = site.peer(group.master)
     with (
         site.session() as here,

@@ -24,7 +24,7 @@ from sites.tables.table import Column, Table, describe
 from snapshots.creating import base_table, columns_asked, create
 from snapshots.creating.columns_asked import refused
 from snapshots.creating.columns_plan import Plan
-from snapshots.definitions import parents, rewrites, snapshot
+from snapshots.definitions import rewrites, snapshot
 from snapshots.definitions.snapshot import carried
 
 #: The names of columns that are not filled yet; a crash may have left some.
@@ -217,7 +217,7 @@ def _note(connection: Connection, plan: Plan, base: Table, *, filled: bool) -> N
     """
     now = plan.now
     for one in snapshot.members(connection, now.refresh_group):
-        if parents.asked(one).get(now.master, frozenset()) & {*plan.wanted.add}:
+        if one.asked.get(now.master, frozenset()) & {*plan.wanted.add}:
             connection.execute(snapshot.change(one).values(**rewrites.COMPARED))
     numbers = [base.column(name).number for name in now.columns]
     states = None if now.master_columns is None else list(now.master_columns)

@@ -11,7 +11,6 @@ from sites.conditions.where import BadCondition
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables.table import Column, Table
-from snapshots.definitions import parents
 from snapshots.definitions.definition import Definition
 from snapshots.definitions.errors import ColumnsRefused
 from snapshots.definitions.snapshot import Snapshot
@@ -106,7 +105,7 @@ def refuse_former_names(
         ColumnsRefused: the message says whose condition it is.
     """
     for member in members:
-        theirs = parents.asked(member).get(one.master, frozenset()) & wanted.former
+        theirs = member.asked.get(one.master, frozenset()) & wanted.former
         if theirs and member.key != one.key:
             raise refused(
                 one,

@@ -233,7 +233,7 @@ def _registered(
             site_name=who.name,
             snapshot=made.key,
             table=made.master,
-            parents=[*parents.asked(made)],
+            parents=[*made.asked],
             updatable=made.updatable,
         )
     try:

@@ -24,7 +24,7 @@ from sites.tables import locks
 from sites.tables.table import Column, ForeignKey, Table, Unique, describe
 from snapshots.creating import shapes
 from snapshots.creating.alter_everywhere import refuse_another
-from snapshots.definitions import parents, snapshot
+from snapshots.definitions import snapshot
 from snapshots.reports import MappedShape
 
 
@@ -178,7 +178,7 @@ def _of_site(
     with site.session() as there:
         refuse_another(there, site, registered.site_id)
         one = snapshot.read(there, registered.snapshot)
-        used = parents.asked(one).get(table.qualified, frozenset())
+        used = one.asked.get(table.qualified, frozenset())
         key = f"{one.key} of {site.name}"
         if one.master != table.qualified:
             return _Shown(key=key, columns={}, used=used)

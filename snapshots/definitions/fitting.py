@@ -16,11 +16,38 @@ from deferred import sqlstate
 from masters.group_schema import SchemaVersion
 from sites.tables import lossy
 from sites.tables.table import Table
+from snapshots.definitions import rewrites
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import ColumnChanged, ColumnGone, MasterBehind, RowsHidden
 
 
-def refuse_altered(snapshot: Snapshot, table: Table) -> None:
+def refuse_unfit(
+    snapshot: Snapshot,
+    table: Table,
+    base: Table,
+    master: str,
+    version: SchemaVersion | None,
+) -> None:
+    """Make sure that both tables of a snapshot still have its columns, and its values.
+
+    Parameters:
+        table, base: the master table, and the snapshot's own.
+        master: the site of the master table.
+        version: of the schema of its replication group there; None without one.
+
+    Raises:
+        ColumnGone, RowsHidden: one of the two has changed.
+        MasterBehind, ColumnChanged: after DDL, the master table does not fit.
+    """
+    for one in (table, base):
+        _refuse_altered(snapshot, one)
+    rewrites.refuse_displaced(snapshot, base)
+    _refuse_other_version(snapshot, table, base, master, version)
+    _refuse_lossy(snapshot, table, base)
+    rewrites.refuse_generated_otherwise(snapshot, table, base)
+
+
+def _refuse_altered(snapshot: Snapshot, table: Table) -> None:
     """Make sure that a table has the snapshot's columns, and shows all of its rows.
 
     Parameters:
@@ -43,7 +70,7 @@ def refuse_altered(snapshot: Snapshot, table: Table) -> None:
         )
 
 
-def refuse_lossy(snapshot: Snapshot, table: Table, base: Table) -> None:
+def _refuse_lossy(snapshot: Snapshot, table: Table, base: Table) -> None:
     """Make sure that no value of the master would be changed on its way.
 
     Parameters:
@@ -83,7 +110,7 @@ def known_values(snapshot: Snapshot) -> Iterator[None]:
         ) from error
 
 
-def refuse_other_version(
+def _refuse_other_version(
     snapshot: Snapshot,
     table: Table,
     base: Table,

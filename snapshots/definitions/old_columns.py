@@ -55,8 +55,6 @@ def with_old(
     Returns:
         The table, and those of its columns that are made, by name.
     """
-    if _is_as_before(snapshot, table):
-        return table, {}
     known = rewrites.numbers(site, snapshot, table)
     if known is None:
         return table, {}
@@ -100,14 +98,3 @@ def _applying(
     for lens in lenses.of_table(master, table):
         if lens.is_in_effect(table) and lens.applies_to(known.values()):
             yield lens
-
-
-def _is_as_before(snapshot: Snapshot, table: Table) -> bool:
-    """Whether the table has the columns that the snapshot had at its last refresh."""
-    before = rewrites.columns_before(snapshot)
-    if before is None:
-        return all(name in table.names for name in snapshot.columns)
-    numbers = {column.name: column.number for column in table.columns}
-    return all(
-        rewrites.number(state) == numbers.get(name) for name, state in before.items()
-    )

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,7 +22,7 @@ from masters.log import catalog
 from sites.capture import position
 from sites.conditions import ranges, subqueries
 from sites.conditions.implied import implies
-from sites.conditions.subqueries import Parts, Subquery
+from sites.conditions.subqueries import Subquery
 from sites.names import QualifiedName, numbered
 from sites.tables.table import ForeignKey, Table, describe
 from snapshots.definitions.errors import NeedsParent
@@ -87,7 +86,7 @@ def read(
     """
     found: dict[QualifiedName, Parent] = {}
     for snapshot in snapshots:
-        for name, uses in asked(snapshot).items():
+        for name, uses in snapshot.asked.items():
             if name not in found:
                 found[name] = _read(master, name, logs.get(name), since)
             _refuse_altered(found[name].table, uses, snapshot)
@@ -104,26 +103,6 @@ def _read(
         files={oid: leaf.file for oid, leaf in parts.items()},
         has_other_parts=bool(ranges.came_since(master, table, parts, since)),
     )
-
-
-def asked(snapshot: Snapshot) -> Mapping[QualifiedName, frozenset[str]]:
-    """The other tables that a snapshot's condition asks, and their columns in it."""
-    return _asked(snapshot.parts)
-
-
-@lru_cache(maxsize=1024)
-def _asked(parts: Parts) -> Mapping[QualifiedName, frozenset[str]]:
-    found: dict[QualifiedName, frozenset[str]] = {}
-    for one in parts.every():
-        within = frozenset(c for inner in one.subqueries for c in inner.columns)
-        found[one.table] = found.get(one.table, frozenset()) | one.uses | within
-    return found
-
-
-def tables(members: Sequence[Snapshot]) -> list[QualifiedName]:
-    """The tables of the master that decide what snapshots hold, each once."""
-    others = (name for member in members for name in asked(member))
-    return [*dict.fromkeys([*(member.master for member in members), *others])]
 
 
 def _refuse_altered(table: Table, uses: Collection[str], snapshot: Snapshot) -> None:
@@ -170,7 +149,7 @@ def asked_here(
     """
     group = [*members(connection, snapshot.refresh_group), snapshot]
     found = {}
-    for table, uses in asked(snapshot).items():
+    for table, uses in snapshot.asked.items():
         suitable = [s for s in group if s.master == table and uses <= {*s.columns}]
         if not suitable:
             raise NeedsParent(
@@ -262,7 +241,7 @@ def facts(snapshot: Snapshot, seen: Mapping[QualifiedName, Parent]) -> Facts:
     """The facts to keep about the tables that a snapshot's condition asks."""
     return {
         str(name): _facts(seen[name].columns, uses, seen[name].files)
-        for name, uses in asked(snapshot).items()
+        for name, uses in snapshot.asked.items()
     }
 
 
@@ -275,7 +254,7 @@ def is_rewritten(
         columns, files: of the table as it is now.
     """
     before = (snapshot.parents or {}).get(str(name))
-    now = _facts(columns, asked(snapshot)[name], files)
+    now = _facts(columns, snapshot.asked[name], files)
     return before != now or not all(files.values())
 
 

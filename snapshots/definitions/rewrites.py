@@ -148,6 +148,15 @@ def columns_before(snapshot: Snapshot) -> dict[str, str] | None:
     return dict(zip(snapshot.columns, snapshot.master_columns, strict=True))
 
 
+def has_same_columns(snapshot: Snapshot, table: Table) -> bool:
+    """Whether the master table has the columns that it had at the last refresh."""
+    before = columns_before(snapshot)
+    if before is None:
+        return all(name in table.names for name in snapshot.columns)
+    there = {column.name: column.number for column in table.columns}
+    return all(number(state) == there.get(name) for name, state in before.items())
+
+
 def numbers(
     connection: Connection, one: Snapshot, table: Table
 ) -> dict[str, int] | None:

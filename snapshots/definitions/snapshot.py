@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -127,6 +128,11 @@ class Snapshot:
         return subqueries.parts(self.condition, self.master)
 
     @property
+    def asked(self) -> Mapping[QualifiedName, frozenset[str]]:
+        """The other tables that its condition asks, and their columns in it."""
+        return {} if self.condition is None else _asked(self.parts)
+
+    @property
     def seen(self) -> SchemaVersion | None:
         """Which shape the master table had at the last refresh; None if in no group."""
         if self.schema_group is None or self.schema_version is None:
@@ -141,6 +147,21 @@ class Snapshot:
     def extra(self) -> sa.TableClause:
         """The table of extra keys, for use in statements."""
         return extra_keys(self.extra_table, self.identity_columns)
+
+
+@lru_cache(maxsize=1024)
+def _asked(parts: Parts) -> Mapping[QualifiedName, frozenset[str]]:
+    found: dict[QualifiedName, frozenset[str]] = {}
+    for one in parts.every():
+        within = frozenset(c for inner in one.subqueries for c in inner.columns)
+        found[one.table] = found.get(one.table, frozenset()) | one.uses | within
+    return found
+
+
+def tables_of(members: Sequence[Snapshot]) -> list[QualifiedName]:
+    """The tables of the master that decide what snapshots hold, each once."""
+    others = (name for member in members for name in member.asked)
+    return [*dict.fromkeys([*(member.master for member in members), *others])]
 
 
 def carried(snapshot: Snapshot, base: Table) -> tuple[str, ...]:

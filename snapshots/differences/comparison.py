@@ -19,12 +19,15 @@ from sites.conditions import ranges
 from sites.extras import pa
 from snapshots import keys
 from snapshots.differences import buckets, difference, images, width, window
-from snapshots.differences.packed import MOST_BYTES, Pair
+from snapshots.differences.shared_job import MOST_BYTES, Pair
 from snapshots.differences.stage import Stage
-from snapshots.differences.window import FAST, Member
+from snapshots.differences.window import COMPLETE, FAST, Member
 from snapshots.keys import ALWAYS_FEW, Keys
 from snapshots.reports import Cause, WayTaken
 from snapshots.side import FEW, Side, Sides
+
+#: The way of a complete refresh by which both sides sum up the rows first.
+SUMS = "sums"
 
 #: More rows than this are compared by executors, as are rows of more than `MOST_BYTES`.
 SMALL_WINDOW = 250_000
@@ -71,6 +74,33 @@ class Compared:
         if isinstance(self.difference, Stage):
             return self.difference.rows > 0
         return bool(self.difference.num_rows)
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether the master may still have rows that the difference deletes."""
+        return self.differs and self.member.snapshot.condition is not None
+
+
+def way_taken(sides: Sides, found: Compared, before: float) -> WayTaken:
+    """The way by which a snapshot was compared, and what that has cost.
+
+    Parameters:
+        before: seconds that it took to find out what is to be compared.
+    """
+    member = found.member
+    is_fast = member.method == FAST
+    return WayTaken(
+        way=FAST if is_fast else SUMS if found.by_sums else COMPLETE,
+        size=found.window_keys
+        if is_fast
+        else ranges.rows_about(sides.master.at, member.snapshot.master),
+        seconds=round(before + found.seconds, 6),
+        estimates={
+            way: round(cost, 6)
+            for way, cost in member.estimates.items()
+            if cost is not None
+        },
+    )
 
 
 def small_window(sides: Sides, member: Member) -> Keys | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sites.configured import NotConfigured, configured
-from snapshots.differences.packed import Pair, pack
-from snapshots.differences.shared_job import SharedJobs
+from snapshots.differences.packed import pack
+from snapshots.differences.shared_job import Pair, SharedJobs
 
 if TYPE_CHECKING:
     import pyarrow as pa

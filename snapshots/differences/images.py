@@ -160,12 +160,13 @@ def at_master_now(member: Member, rows: sa.FromClause) -> Values:
 def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
     # The condition may name columns without their table, so the table has to be alone.
     table = member.master.sql()
-    condition = where.clause(member.snapshot.condition)
     values = at_master_now(member, table)
     # Others may not be readable: a publication need not have them.
     read = dict.fromkeys((*member.snapshot.identity_columns, *member.carried))
-    rows = select(*(values[name] for name in read)).where(condition).subquery("kept")
-    return _of_keys(member, rows, keys)
+    rows = select(*(values[name] for name in read))
+    if member.snapshot.condition is not None:
+        rows = rows.where(where.clause(member.snapshot.condition))
+    return _of_keys(member, rows.subquery("kept"), keys)
 
 
 def _of_keys(member: Member, rows: sa.FromClause, keys: sa.FromClause) -> Select[Any]:

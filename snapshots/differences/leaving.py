@@ -36,8 +36,6 @@ _Asked = Sequence[tuple[Subquery, Parent, Keys]]
 def tell_apart(sides: Sides, found: Compared) -> Compared:
     """Ask the master, at the moment that was read, which deleted rows it still has."""
     member = found.member
-    if member.snapshot.condition is None or not found.differs:
-        return found
     deleted = _deleted(sides.site, found)
     if not deleted.num_rows:
         return found

@@ -138,7 +138,7 @@ class _Finder:
         return not any(one.sets_values for one in triggers)
 
     def _uses(self, parent: Parent) -> set[str]:
-        every = (parents.asked(one.snapshot) for one in self.seen.members)
+        every = (one.snapshot.asked for one in self.seen.members)
         return {
             *parent.key,
             *(c for asked in every for c in asked.get(parent.table.qualified, ())),

@@ -36,7 +36,7 @@ _FAMILIES = {
 
 
 def values(
-    master: Connection, snapshot: Snapshot, table: Table, log: Row[Any] | None
+    master: Connection, snapshot: Snapshot, table: Table, log: Row[Any]
 ) -> Values:
     """The values of partition columns that a snapshot's rows have.
 
@@ -45,14 +45,12 @@ def values(
 
     Parameters:
         table: the master table.
-        log: its log, with `partition_columns`.
+        log: its log, with some `partition_columns`.
 
     Returns:
         For each column of the log that tells rows of the snapshot from others, the
         hashes that it has in theirs.
     """
-    if log is None or not log.partition_columns:
-        return {}
     asked = {
         name: constants
         for name, constants in telling(snapshot, table).items()
@@ -97,8 +95,6 @@ def restricting(
             a scan of the index over values and transactions begins; what is before it,
             no window has.
     """
-    if not wanted:
-        return []
     oldest = sa.func.pg_snapshot_xmin(sa.cast(sa.literal(since), PgSnapshot()))
     mine = [
         log.c[place].in_([partition.UNKNOWN, *hashes])

@@ -13,10 +13,32 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from snapshots.differences.packed import Pair
-
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: One job compares about so many images together, or so many bytes of them.
+MOST, MOST_BYTES = 100_000, 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Images of one snapshot at both sides, with the columns `c1` to `cn`."""
+
+    master: pa.Table
+    present: pa.Table
+    key: list[str]
+    columns: list[str]
+
+    @property
+    def rows(self) -> int:
+        """How many images there are, of both sides."""
+        return int(self.master.num_rows + self.present.num_rows)
+
+    @property
+    def share(self) -> float:
+        """The share that it has of a job; with 1 or more, it fills one by itself."""
+        size = self.master.nbytes + self.present.nbytes
+        return max(self.rows / MOST, int(size) / MOST_BYTES)
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from sites.extras import pa
 from snapshots.differences import difference
-from snapshots.differences.packed import Pair
+from snapshots.differences.shared_job import Pair
 
 #: After so many comparisons further ones gain little.
 ENOUGH = 70

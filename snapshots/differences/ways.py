@@ -1,4 +1,4 @@
-"""Chooses by which way a refresh compares a snapshot, and notes what it has cost.
+"""Chooses by which way a refresh compares a snapshot.
 
 There are three: the keys of the snapshot log; all rows, of which each side sums up
 those of a large table first; and all rows as they are. By default a refresh takes the
@@ -14,13 +14,10 @@ from sqlalchemy import func, select
 
 from sites.conditions import ranges
 from snapshots.differences import comparison, window
-from snapshots.differences.comparison import Compared
+from snapshots.differences.comparison import SUMS
 from snapshots.differences.estimate import Costs, cheapest, estimate
 from snapshots.differences.window import COMPLETE, FAST, LOAD, Member, Window
-from snapshots.reports import WayTaken
 from snapshots.side import Side, Sides
-
-SUMS = "sums"
 
 
 def choose(
@@ -42,26 +39,6 @@ def choose(
         for one in seen.members
     )
     return replace(seen, members=tuple(members))
-
-
-def taken(sides: Sides, found: Compared, before: float) -> WayTaken:
-    """The way by which a snapshot was compared.
-
-    Parameters:
-        before: seconds that it took to find out what is to be compared.
-    """
-    member = found.member
-    is_fast = member.method == FAST
-    return WayTaken(
-        way=FAST if is_fast else SUMS if found.by_sums else COMPLETE,
-        size=found.window_keys if is_fast else _rows(sides.master, member),
-        seconds=round(before + found.seconds, 6),
-        estimates={
-            way: round(cost, 6)
-            for way, cost in member.estimates.items()
-            if cost is not None
-        },
-    )
 
 
 def _chosen(member: Member, estimates: Mapping[str, float | None]) -> Member:

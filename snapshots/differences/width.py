@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Select, func, select
 
 from sites.extras import pa
-from snapshots.differences.packed import MOST_BYTES
+from snapshots.differences.shared_job import MOST_BYTES
 from snapshots.side import Side, Sides
 
 #: A value takes no less than this share of its bytes, however it is compressed.

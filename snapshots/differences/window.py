@@ -15,7 +15,6 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Select, TableClause, select
-from sqlalchemy.sql.selectable import FromClause
 
 from deferred.batches import lost_rows, marker
 from deferred.batches.marker import Marker
@@ -43,12 +42,9 @@ from snapshots.definitions import (
 from snapshots.definitions.old_columns import OldColumn
 from snapshots.definitions.parents import Parent
 from snapshots.definitions.refresh_group import RefreshGroup
-from snapshots.definitions.snapshot import Snapshot, carried, key_types
+from snapshots.definitions.snapshot import Snapshot, carried, key_types, tables_of
 from snapshots.differences import own_keys
-from snapshots.errors import (
-    NoSnapshotLog,
-    SnapshotLogTooYoung,
-)
+from snapshots.errors import NoSnapshotLog, SnapshotLogTooYoung
 from snapshots.keys import Keys
 
 LOAD, FAST, COMPLETE = "load", "fast", "complete"
@@ -117,6 +113,14 @@ class Member:
     def files(self) -> dict[int, int]:
         """The files of these tables."""
         return {oid: leaf.file for oid, leaf in self.parts.items()}
+
+    @property
+    def has_outgrown_site(self) -> bool:
+        """Whether the master may hold keys for which the site has no place."""
+        return self.method != LOAD and any(
+            self.base.column(name).recorded != self.master.column(name).recorded
+            for name in self.snapshot.identity_columns
+        )
 
     @property
     def states(self) -> dict[str, str]:
@@ -207,9 +211,10 @@ def read(
     # Most often there is one such moment: that of the group.
     for since in dict.fromkeys(map(group.shown_by, snapshots)):
         some = [s for s in snapshots if group.shown_by(s) == since]
-        logs = catalog.logs_since(master, parents.tables(some), since)
+        logs = catalog.logs_since(master, tables_of(some), since)
         unrecorded |= dict.fromkeys(n for n, log in logs.items() if not log.whole)
-        seen = parents.read(master, some, logs, since)
+        asking = [s for s in some if s.asked]
+        seen = parents.read(master, asking, logs, since) if asking else {}
         for s in some:
             members[s.key] = _member(
                 master, site, group, s, since, methods, known, row, logs, seen
@@ -245,7 +250,7 @@ def changed_keys(
     logged = select(*keys).where(
         position.since(log.c.xid, since),
         log.c.kind != "T",
-        *own_keys.restricting(log, member.own, since),
+        *(own_keys.restricting(log, member.own, since) if member.own else ()),
     )
     further = [
         *map(partial(_keys_in, member), member.joined),
@@ -284,7 +289,7 @@ def _keys_in(member: Member, part: QualifiedName) -> Select[Any]:
 
 def site_keys(snapshot: Snapshot) -> Select[Any]:
     """Keys that the refresh must look at again because of the site's own log."""
-    view: FromClause = sa.table(
+    view = sa.table(
         snapshot.log_view, *map(sa.column, snapshot.key_names), schema=SCHEMA
     )
     return select(*(view.c[name] for name in snapshot.key_names)).distinct()
@@ -310,20 +315,18 @@ def _member(
         every: the tables that conditions ask.
     """
     log = every_log.get(snapshot.master)
-    seen = {name: every[name] for name in parents.asked(snapshot)}
+    seen = {name: every[name] for name in snapshot.asked}
     logs = {snapshot.master: log} | {
         name: parents.log_for(snapshot, one) for name, one in seen.items()
     }
-    version = group_schema.of(row.versions).get(snapshot.master)
+    versions = group_schema.of(row.versions) if row.versions else {}
+    version = versions.get(snapshot.master)
     method = methods.get(snapshot.key, "?").lower()
     table, base = describe(master, snapshot.master), describe(site, snapshot.base)
-    table, old = old_columns.with_old(master, site, snapshot, table, base)
-    for one in (table, base):
-        fitting.refuse_altered(snapshot, one)
-    rewrites.refuse_displaced(snapshot, base)
-    fitting.refuse_other_version(snapshot, table, base, group.master, version)
-    fitting.refuse_lossy(snapshot, table, base)
-    rewrites.refuse_generated_otherwise(snapshot, table, base)
+    old: Mapping[str, OldColumn] = {}
+    if not rewrites.has_same_columns(snapshot, table):
+        table, old = old_columns.with_old(master, site, snapshot, table, base)
+    fitting.refuse_unfit(snapshot, table, base, group.master, version)
     parts = ranges.leaves(master, snapshot.master)
     came = ranges.came_since(master, table, parts, since)
     before = set(snapshot.master_parts or ())
@@ -344,10 +347,10 @@ def _member(
         schema_version=version,
         old=old,
     )
-    if member.method != FAST:
-        return member
-    if _is_rewritten(member):
+    if member.method == FAST and _is_rewritten(member):
         return replace(member, method=COMPLETE)
+    if member.method != FAST or log is None or not log.partition_columns:
+        return member
     return replace(member, own=own_keys.values(master, snapshot, table, log))
 
 

@@ -22,7 +22,7 @@ from sites.tables.table import describe
 from sites.transfer.transport import raw
 from sites.transfer.values import unsized
 from snapshots.creating import base_table
-from snapshots.differences.window import LOAD, Member
+from snapshots.differences.window import Member
 
 _LATER = (pg.LockNotAvailable, pg.DependentObjectsStillExist)
 
@@ -33,19 +33,14 @@ def make_room(site: Site, members: Sequence[Member]) -> None:
     Users write extra keys too, and are not kept waiting: a table that cannot be locked
     within a moment is left to a later refresh. So is one whose updatable snapshot log
     is read by a view of the users'.
+
+    Parameters:
+        members: those whose keys have another type at the master than at the site.
     """
     for member in members:
-        if member.method != LOAD and _is_outgrown(member):
-            with suppress(*_LATER), site.transaction() as connection:
-                locks.briefly(connection)
-                _widen(connection, member)
-
-
-def _is_outgrown(member: Member) -> bool:
-    return any(
-        member.base.column(name).recorded != member.master.column(name).recorded
-        for name in member.snapshot.identity_columns
-    )
+        with suppress(*_LATER), site.transaction() as connection:
+            locks.briefly(connection)
+            _widen(connection, member)
 
 
 def _widen(connection: Connection, member: Member) -> None:

@@ -215,7 +215,7 @@ def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
         and not rewrites.displaced(m, here[m.base].columns)
         and there[m.master].always <= here[m.base].references
         and _is_untouched(m, there[m.master], _files(master, m.master, there))
-        and all(_is_same_parent(master, m, name, there) for name in parents.asked(m))
+        and all(_is_same_parent(master, m, name, there) for name in m.asked)
         for m in task.members
     ) and not any(_has_other_parts(master, task, *one) for one in there.items())
 

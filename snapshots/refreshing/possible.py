@@ -25,7 +25,6 @@ from sites.progress import Progress
 from sites.tables.table import describe
 from snapshots.creating import follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
-from snapshots.definitions import parents
 from snapshots.definitions.errors import (
     CallsUseColumn,
     SnapshotRefused,
@@ -176,7 +175,7 @@ def _with_dependants(
 
 def concerns(error: SnaptideError, one: Snapshot) -> bool:
     """Whether one of `OF_ONE` belongs to a snapshot."""
-    tables = {str(one.master), str(one.base), *map(str, parents.asked(one))}
+    tables = {str(one.master), str(one.base), *map(str, one.asked)}
     facts = error.facts
     return facts.get("snapshot") == one.key or facts.get("table") in tables
 
@@ -193,7 +192,7 @@ def _links(task: Task) -> set[tuple[str, str]]:
     with task.site.transaction() as site, task.master.transaction() as master:
         for one in task.members:
             here, there = _referred(site, one.base), _referred(master, one.master)
-            there |= {*parents.asked(one)}
+            there |= {*one.asked}
             for other in task.members:
                 if other.base in here or other.master in there:
                     found |= {(one.key, other.key), (other.key, one.key)}

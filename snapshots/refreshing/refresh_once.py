@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -82,7 +82,7 @@ def refresh_once(
         )
         if task.group.numbered:
             contact.keep_supplied(site, master, pair)
-        if follow_ddl.waiting(site_ddl.of(row.site_ddl), task.members):
+        if row.site_ddl and follow_ddl.waiting(site_ddl.of(row.site_ddl), task.members):
             raise DdlWaits
         registered = kept(registration.known(row.registered), task.members)
         registered |= take_over(master, task, registered)
@@ -105,13 +105,15 @@ def refresh_once(
         _make_logs_whole(task, seen)
         brought = _link_batches(task, seen, master)
         site.rollback()
-        extra_keys.make_room(task.site, seen.members)
+        if outgrown := [one for one in seen.members if one.has_outgrown_site]:
+            extra_keys.make_room(task.site, outgrown)
         faults.point("refresh.after_window")
         sides = Sides(
             master=Side(site=task.master, at=master), site=Side(site=task.site, at=site)
         )
-        seen = _cheapest(task, sides, moved.find(sides, seen))
-        with failing_lens.named(task.master, seen.members):
+        seen = _completed(task, sides, seen)
+        lensed = [member for member in seen.members if member.old]
+        with failing_lens.named(task.master, lensed) if lensed else nullcontext():
             here, compared, loaded = _read_and_compare(
                 task, sides, pair, seen, progress
             )
@@ -122,7 +124,8 @@ def refresh_once(
     faults.point("refresh.after_merge")
     _sweep(task, compared)
     faults.point("refresh.after_sweep")
-    base_table.link(task.site, seen.members)
+    if any(member.master.foreign_keys for member in seen.members):
+        base_table.link(task.site, seen.members)
     faults.point("refresh.before_advance")
     _tell_master(task, seen)
     if task.group.has_left:
@@ -140,8 +143,13 @@ def _window(
     )
 
 
-def _cheapest(task: Task, sides: Sides, seen: Window) -> Window:
-    """Take the way that costs least, if the group's contract asks for it."""
+def _completed(task: Task, sides: Sides, seen: Window) -> Window:
+    """Find what conditions look for, if there are any; choose each snapshot's way.
+
+    If the group's contract asks for it, that is the way that costs least.
+    """
+    if any(member.parents for member in seen.members):
+        seen = moved.find(sides, seen)
     if not task.group.repairs:
         return seen
     past = past_refreshes.costs(sides.site.at, task.group.name)
@@ -187,12 +195,13 @@ _AT_MASTER = (registration.REGISTERED, log_catalog.NAMES, site_ddl.FOR_SITE)
 
 def _asked(task: Task) -> dict[str, Any]:
     """The parameters of these."""
-    keys = [member.key for member in task.members]
-    return {
-        "its_snapshots": keys,
+    asked: dict[str, Any] = {
+        "its_snapshots": [member.key for member in task.members],
         **log_catalog.asked(task.tables()),
-        **site_ddl.asked(follow_ddl.followed(task.members)),
     }
+    if any(member.ddl_followed for member in task.members):
+        asked |= site_ddl.asked(follow_ddl.followed(task.members))
+    return asked
 
 
 @traces.span("compare")
@@ -218,7 +227,10 @@ def _read_and_compare(
     ready = [keys for keys, _ in prepared]
     found = _compare(sides, seen, ready, mine)
     compared = [
-        replace(leaving.tell_apart(sides, one), way=ways.taken(sides, one, seconds))
+        replace(
+            leaving.tell_apart(sides, one) if one.may_leave else one,
+            way=comparison.way_taken(sides, one, seconds),
+        )
         for one, (_, seconds) in zip(found, prepared, strict=True)
     ]
     return here, compared, loaded

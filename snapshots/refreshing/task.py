@@ -38,7 +38,7 @@ from sites.tables import locks
 from sites.tables.table import describe
 from sites.transfer.arrow import ArrowTransportFailed
 from sites.words import counted
-from snapshots.definitions import parents, refresh_group, snapshot
+from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.refresh_notes import ASK, Steps
@@ -79,7 +79,7 @@ class Task:
 
     def tables(self) -> list[QualifiedName]:
         """The tables of the master that decide what the group holds, each once."""
-        return parents.tables(self.members)
+        return snapshot.tables_of(self.members)
 
 
 def read(
@@ -184,7 +184,7 @@ def take_over(connection: Connection, task: Task, known: Collection[str]) -> set
         shown = task.group.shown_by(member)
         if member.key in known or not (member.image and member.loaded and shown):
             continue
-        if parents.asked(member):
+        if member.asked:
             continue
         with connection.begin():
             found |= registration.take_over(
@@ -237,7 +237,7 @@ def registered(
 
 def kept(found: Mapping[str, set[str]], members: Sequence[Snapshot]) -> set[str]:
     """The same, by the snapshots that are registered and the tables that these ask."""
-    return {m.key for m in members if found.get(m.key) == {*map(str, parents.asked(m))}}
+    return {m.key for m in members if found.get(m.key) == {*map(str, m.asked)}}
 
 
 def _register(connection: Connection, task: Task, member: Snapshot) -> None:
@@ -249,7 +249,7 @@ def _register(connection: Connection, task: Task, member: Snapshot) -> None:
         site_name=task.site.name,
         snapshot=member.key,
         table=member.master,
-        parents=[*parents.asked(member)],
+        parents=[*member.asked],
         updatable=member.updatable,
     )
 
@@ -303,7 +303,7 @@ def hold_master(
         UnknownTable: a master table is gone.
         PositionMoved: a snapshot log is gone.
     """
-    tables = parents.tables(members)
+    tables = snapshot.tables_of(members)
     if logs is None:
         logs = find_logs(master, tables)
         # Not rolled back: a rollback would make the server forget prepared plans.

@@ -17,8 +17,7 @@ from sites.sessions import identity
 from sites.tables import lossy
 from sites.tables.definitions import differing, other_versions, type_definitions
 from sites.tables.table import Table, describe
-from snapshots.definitions import old_columns, refresh_group, snapshot
-from snapshots.definitions.rewrites import refuse_generated_otherwise, why_rewritten
+from snapshots.definitions import old_columns, refresh_group, rewrites, snapshot
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import ColumnChanged
 from snaptide.asking import asking
@@ -62,7 +61,8 @@ def _of_snapshot(
     base = describe(connection, one.base)
     here = type_definitions(connection, base, one.columns)
     there = type_definitions(home, table, one.columns)
-    table, _ = old_columns.with_old(home, connection, one, table, base)
+    if not rewrites.has_same_columns(one, table):
+        table, _ = old_columns.with_old(home, connection, one, table, base)
     if gone := [name for name in one.columns if name not in table.names]:
         yield error(
             site,
@@ -121,12 +121,12 @@ def _rewritten(
     if one.master_columns is None or not one.loaded:
         return
     try:
-        refuse_generated_otherwise(one, table, describe(connection, one.base))
+        rewrites.refuse_generated_otherwise(one, table, describe(connection, one.base))
     except ColumnChanged as other:
         yield error(site, one.key, f"{other.message} Refreshes stop.", other.hint)
     files = {oid: leaf.file for oid, leaf in leaves(home, one.master).items()}
     columns = {column.name: column.state for column in table.columns}
-    reason = why_rewritten(one, columns, files)
+    reason = rewrites.why_rewritten(one, columns, files)
     if reason is not None:
         yield warning(
             site,

@@ -14,7 +14,7 @@ import pytest
 
 from snapshots import SparkError
 from snapshots.differences import difference
-from snapshots.differences.packed import Pair
+from snapshots.differences.shared_job import Pair
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from snapshots.differences.packed import Pair, pack
+from snapshots.differences.packed import pack
+from snapshots.differences.shared_job import Pair
 
 
 def _pair(master: pa.Table, present: pa.Table, *key: str) -> Pair:

@@ -9,9 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from snapshots.differences import packed
-from snapshots.differences.packed import Pair
-from snapshots.differences.shared_job import SharedJobs
+from snapshots.differences import shared_job
+from snapshots.differences.shared_job import Pair, SharedJobs
 
 
 def pair(value: int, rows: int = 1) -> Pair:
@@ -74,7 +73,7 @@ def test_an_error_reaches_the_thread_whose_rows_it_is_about(spark: Spark) -> Non
 def test_a_job_takes_as_much_as_it_can_hold(
     spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packed, "MOST", 4)
+    monkeypatch.setattr(shared_job, "MOST", 4)
     found = ask(spark, *([pair(n, rows=3)] for n in range(1, 5)))
     assert [values(one) for one in found] == [[1], [2], [3], [4]]
     assert [len(job) for job in spark.jobs] == [1, 2, 2]
@@ -83,7 +82,7 @@ def test_a_job_takes_as_much_as_it_can_hold(
 def test_a_large_comparison_waits_for_no_job(
     spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packed, "MOST", 4)
+    monkeypatch.setattr(shared_job, "MOST", 4)
     jobs = SharedJobs(spark)
     with ThreadPoolExecutor(2) as threads:
         threads.submit(jobs.differences, [pair(0)])
