@@ -120,7 +120,7 @@ class PushSettings(Options):
     one_by_one: list[str] = []
     #: Streams to each destination; 0 or 1: strictly serial. They apply independent
     #: transactions side by side, and commit in order; each takes a session at both
-    #: ends. With `batch_size` a push is serial.
+    #: ends, if there is one at once. With `batch_size` a push is serial.
     parallelism: Annotated[Count, Field(le=16)] = 0
 
 

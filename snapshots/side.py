@@ -40,6 +40,7 @@ class Side:
             text = transport.copy_out_csv(self.at, query)
             return arrow.from_csv(pa.py_buffer(text), shape)
         sql = literal_text(query)
+        self.site.release()
         found = arrow.read_table(self.site.libpq_uri(), sql, snapshot=self.moment())
         return pa.Table.from_arrays(found.columns, schema=shape)
 

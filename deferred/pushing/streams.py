@@ -6,10 +6,11 @@ destination passes through the same states as with one stream.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
@@ -26,6 +27,9 @@ from deferred.pushing.delivery import Delivered
 from deferred.pushing.run import Run
 from deferred.pushing.stream import GroupInOrder, Stream
 from sites import Site
+from sites.errors import NoConnectionFree
+
+log = logging.getLogger(__name__)
 
 Pair = tuple[Connection, Connection]
 
@@ -34,17 +38,29 @@ Pair = tuple[Connection, Connection]
 def opened(home: Site, peer: Site, streams: int) -> Iterator[list[Pair]]:
     """Open a pair of connections, one to each end, for each stream.
 
+    If the servers have no room for so many, there are fewer streams: a push that waited
+    for more would keep those that it has from others.
+
     Raises:
         SiteUnreachable: an end cannot be reached.
     """
     with ExitStack() as stack:
-        yield [
-            (
-                stack.enter_context(home.session(_pool(home))),
-                stack.enter_context(peer.session(_pool(peer))),
-            )
-            for _ in range(streams)
-        ]
+        pairs: list[Pair] = []
+        with suppress(NoConnectionFree):
+            while len(pairs) < streams:
+                pairs.append(stack.enter_context(_pair(home, peer)))
+        if len(pairs) < streams:
+            log.info("%d of %d streams found a free connection.", len(pairs), streams)
+        yield pairs
+
+
+@contextmanager
+def _pair(home: Site, peer: Site) -> Iterator[Pair]:
+    with (
+        home.session(_pool(home), waits=False) as origin,
+        peer.session(_pool(peer), waits=False) as target,
+    ):
+        yield origin, target
 
 
 def apply_all(

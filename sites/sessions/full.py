@@ -11,14 +11,20 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sites.errors import NoConnectionFree
+
+if TYPE_CHECKING:
+    from tenacity import Retrying
 
 log = logging.getLogger(__name__)
 
 Session = TypeVar("Session")
+Done = TypeVar("Done")
 
 #: Seconds that a session is waited for. Each wait is shorter by a random part: of two
-#: refreshes that have a session each and wait for a second one, one gives way first.
+#: that wait for each other's sessions after all, one gives way first.
 PATIENCE = 20.0
 
 #: Seconds of the longest pause between two attempts: each costs the server a process.
@@ -75,19 +81,37 @@ def wait_on(
     """
     if not has_no_room(refused):
         raise refused
+    began = time.monotonic()
+    opened: Session = _patiently(Exception, has_no_room)(connect)
+    waited = time.monotonic() - began
+    log.info("Waited %.1f s for a free connection to %s.", waited, address)
+    return opened
+
+
+def anew(work: Callable[[], Done]) -> Done:
+    """Do work that takes several sessions; if one is not free, begin it anew.
+
+    Between two attempts it has none, and it gives up after a while.
+
+    Raises:
+        the error of the work; NoConnectionFree, if it never came to all sessions.
+    """
+    done: Done = _patiently(NoConnectionFree)(work)
+    return done
+
+
+def _patiently(
+    kind: type[Exception], when: Callable[[Any], bool] = lambda _error: True
+) -> Retrying:
+    """Attempts for some seconds, at random times."""
     # Imported late: most commands find a connection at once.
     from tenacity import stop_after_delay, wait_random_exponential
 
     from sites import retry
 
-    began = time.monotonic()
-    attempts = retry.on(
-        Exception,
-        when=has_no_room,
+    return retry.on(
+        kind,
+        when=when,
         stop=stop_after_delay(PATIENCE * random.uniform(0.5, 1.0)),
         wait=wait_random_exponential(multiplier=0.2, max=LONGEST, min=0.05),
     )
-    opened: Session = attempts(connect)
-    waited = time.monotonic() - began
-    log.info("Waited %.1f s for a free connection to %s.", waited, address)
-    return opened

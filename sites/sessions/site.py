@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from threading import RLock
 from typing import Any, Self
 
@@ -15,7 +15,6 @@ import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DisconnectionError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoneFree
-from sqlalchemy.pool import QueuePool
 
 from sites.errors import (
     NoConnectionFree,
@@ -24,6 +23,7 @@ from sites.errors import (
     UnsupportedDatabase,
 )
 from sites.sessions import address, connections, full
+from sites.sessions.idle import Idle, opened_at
 from sites.sessions.settings import FOR_PROGRAMS, SETTINGS, libpq_options
 
 OLDEST_VERSION = 160000
@@ -38,9 +38,6 @@ _POOL: dict[str, Any] = {
     "pool_size": KEPT,
     "max_overflow": MOST - KEPT,
 }
-
-#: Key under which a pool stores when a session was opened.
-_OPENED = "snaptide.opened"
 
 
 class Directory(Mapping[str, "Site"]):
@@ -116,10 +113,7 @@ class Site:
     _renewed: _Moment = field(
         default_factory=_Moment, init=False, repr=False, compare=False
     )
-    #: when a session was last taken
-    _taken: _Moment = field(
-        default_factory=_Moment, init=False, repr=False, compare=False
-    )
+    _idle: Idle = field(default_factory=Idle, init=False, repr=False, compare=False)
     _making: RLock = field(default_factory=RLock, init=False, repr=False, compare=False)
 
     @cached_property
@@ -156,19 +150,21 @@ class Site:
                 engine.dispose()
             self._pools.clear()
 
+    def release(self) -> None:
+        """Leave room at the server: close what is idle, and what is in use afterwards.
+
+        For what opens connections outside the pools, and where others wait for one.
+        """
+        self._idle.close()
+
     def close_unused(self, seconds: float) -> None:
-        """Close the idle connections, if none was taken for a while.
+        """Close the connections, if none was taken for a while.
 
         Parameters:
             seconds: how long that is.
         """
-        with self._making:
-            if time.monotonic() - self._taken.at < seconds:
-                return
-            for engine in self._engines():
-                # A session that is in use would be lost to its pool.
-                if isinstance(engine.pool, QueuePool) and not engine.pool.checkedout():
-                    engine.dispose()
+        if time.monotonic() - self._idle.taken_at >= seconds:
+            self.release()
 
     def _engines(self) -> list[Engine]:
         """The pools that were used, of all kinds."""
@@ -218,16 +214,15 @@ class Site:
                 "tcp_user_timeout": 60_000,
             },
         )
-        event.listen(engine, "connect", _note_opened)
-        event.listen(engine, "checkout", self._take)
+        self._idle.follow(engine)
+        event.listen(engine, "connect", _refuse_old_server)
+        event.listen(engine, "checkout", self._refuse_old)
         resets = resets and not for_programs
         connections.make_ours(engine, resets=resets, plans_once=plans_once)
         return engine
 
-    def _take(self, _driver: object, record: Any, _proxy: object) -> None:
-        """Note that a session is used, and refuse one that is too old."""
-        self._taken.at = time.monotonic()
-        if record.info[_OPENED] < self._renewed.at:
+    def _refuse_old(self, _driver: object, record: Any, _proxy: object) -> None:
+        if opened_at(record) < self._renewed.at:
             raise DisconnectionError(
                 "The session was opened before new ones were asked for."
             )
@@ -255,18 +250,22 @@ class Site:
             yield connection
 
     @contextmanager
-    def session(self, engine: Engine | None = None) -> Iterator[Connection]:
+    def session(
+        self, engine: Engine | None = None, *, waits: bool = True
+    ) -> Iterator[Connection]:
         """Open a connection for Snaptide's own statements; the caller commits.
 
         Without a schema, only names of PostgreSQL's own are found.
 
         Parameters:
             engine: a pool of this site, if not its pool `engine`.
+            waits: whether to wait for a free connection, as `open` does.
 
         Raises:
             SiteUnreachable: the server does not answer or refuses the login.
+            NoConnectionFree: none is, or became, free.
         """
-        with self.open(engine or self.engine) as connection:
+        with self.open(engine or self.engine, waits=waits) as connection:
             yield connection
 
     @contextmanager
@@ -275,24 +274,31 @@ class Site:
         with self.session() as connection, connection.begin():
             yield connection
 
-    def open(self, engine: Engine) -> Connection:
+    def open(self, engine: Engine, *, waits: bool = True) -> Connection:
         """Open a connection of a pool of this site; the caller commits and closes it.
 
-        If all that may be open are in use, this waits for one for some seconds.
+        Parameters:
+            waits: whether to wait for some seconds if all that may be open are in use.
+                Work that has a connection there should not: others wait for that one.
 
         Raises:
             SiteUnreachable: the server does not answer or refuses the login.
-            NoConnectionFree: none became free.
+            NoConnectionFree: none is, or became, free.
         """
         try:
-            return engine.connect()
+            return self._connect(engine)
         except (OperationalError, NoneFree) as error:
-            return self._open_later(engine, error)
+            return self._open_later(engine, error, waits=waits)
 
-    def _open_later(self, engine: Engine, refused: Exception) -> Connection:
+    def _open_later(
+        self, engine: Engine, refused: Exception, *, waits: bool
+    ) -> Connection:
         """Open a connection although a first attempt failed, or say why not."""
         try:
-            return full.wait_on(refused, engine.connect, self.address)
+            if not waits:
+                raise refused
+            connect = partial(self._connect, engine)
+            return full.wait_on(refused, connect, self.address)
         except OperationalError as error:
             kind = NoConnectionFree if full.has_no_room(error) else SiteUnreachable
             raise kind(
@@ -306,6 +312,15 @@ class Site:
                 "that this process may have there are in use, and none became free.",
                 site=self.name,
             ) from None
+
+    def _connect(self, engine: Engine) -> Connection:
+        """Open a connection; if the server has no room, keep none that others need."""
+        try:
+            return engine.connect()
+        except OperationalError as error:
+            if full.has_no_room(error):
+                self.release()
+            raise
 
     def peer(self, name: str) -> Site:
         """Another site of the same directory.
@@ -385,8 +400,7 @@ def reading(connection: Connection) -> Iterator[None]:
             yield
 
 
-def _note_opened(driver: psycopg.Connection[Any], record: Any) -> None:
-    record.info[_OPENED] = time.monotonic()
+def _refuse_old_server(driver: psycopg.Connection[Any], _record: object) -> None:
     version = driver.info.server_version
     if version < OLDEST_VERSION:
         raise UnsupportedDatabase(f"The server is PostgreSQL {version // 10000}.")

@@ -149,4 +149,5 @@ def _window_queries(ready: Prepared, mine: Keys) -> _Queries:
 def source(side: Side, queries: Sequence[Select[Any]]) -> difference.Side:
     """What executors read of a database, at the moment of this process."""
     texts = [literal_text(query) for query in queries]
+    side.site.release()
     return difference.Side(side.site.libpq_uri(), texts, side.moment())

@@ -21,6 +21,7 @@ from masters.errors import UnknownColumn
 from sites import extras, names, retry, traces
 from sites.errors import NoConnectionFree, SnaptideError
 from sites.progress import Progress
+from sites.sessions import full
 from sites.sessions.site import Site, autocommit
 from snapshots.creating import follow_ddl
 from snapshots.definitions import refresh_group, snapshot
@@ -34,7 +35,7 @@ from snapshots.errors import (
     UsersInTheWay,
 )
 from snapshots.refreshing import possible, task
-from snapshots.reports import LeftBehind, RefreshReport
+from snapshots.reports import LeftBehind, RefreshReport, SnapshotReport
 
 #: Turns before a refresh gives up, if another one keeps coming in between.
 ATTEMPTS = 3
@@ -125,24 +126,8 @@ def _refresh(
                 if chosen.strict:
                     raise
                 refused = error
-    with (
-        refresh_group.exclusively(site, group.name) as connection,
-        _noted(site, group.name, steps),
-    ):
-        for attempt in retry.on(
-            PositionMoved,
-            StageLost,
-            UsersInTheWay,
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random(max=PAUSE),
-        ):
-            with attempt:
-                read = partial(
-                    task.read, connection, site, group.name, named, chosen, steps
-                )
-                done, position, reports = possible.refresh_possible(
-                    read, connection, progress, refused
-                )
+    turns = partial(_in_turns, site, group, named, chosen, steps, progress, refused)
+    done, position, reports = full.anew(turns)
     return RefreshReport(
         site=site.name,
         group=group.name,
@@ -160,6 +145,31 @@ def _refresh(
             for one, why in done.left
         ),
     )
+
+
+def _in_turns(
+    site: Site,
+    group: RefreshGroup,
+    named: list[str],
+    chosen: RefreshOptions,
+    steps: Steps,
+    progress: Progress | None,
+    refused: SnaptideError | None,
+) -> tuple[task.Task, str, tuple[SnapshotReport, ...]]:
+    """Bring the group to a moment, in as many turns as it takes."""
+    with (
+        refresh_group.exclusively(site, group.name) as connection,
+        _noted(site, group.name, steps),
+    ):
+        read = partial(task.read, connection, site, group.name, named, chosen, steps)
+        attempts = retry.on(
+            PositionMoved,
+            StageLost,
+            UsersInTheWay,
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_random(max=PAUSE),
+        )
+        return attempts(possible.refresh_possible, read, connection, progress, refused)
 
 
 def _push(site: Site, group: RefreshGroup) -> PushReport:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from psycopg import errors as pg
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from deferred.batches import ledger, lost_rows, reconcile
 from deferred.queues import refresh_coverage
@@ -19,7 +20,6 @@ from masters.log import registration, site_ddl, whole
 from masters.numbers import contact
 from sites import faults, traces
 from sites.progress import Progress
-from sites.sessions import contacts
 from sites.sessions.peers import Pair
 from snapshots.creating import answers, base_table, follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
@@ -47,6 +47,7 @@ from snapshots.refreshing import (
     first_load,
     former,
     idle,
+    meeting,
     past_refreshes,
     site_moment,
 )
@@ -74,7 +75,11 @@ def refresh_once(
     Returns:
         The position that the group shows now, and a report on each snapshot.
     """
-    with task.site.session() as site, task.master.session() as master:
+    with (
+        ExitStack() as beside,
+        task.site.session() as site,
+        task.master.session() as master,
+    ):
         # Check that neither side was restored to before their last contact.
         name = task.group.master
         pair, row = reconcile.confirm_for_refresh(
@@ -84,10 +89,7 @@ def refresh_once(
             contact.keep_supplied(site, master, pair)
         if row.site_ddl and follow_ddl.waiting(site_ddl.of(row.site_ddl), task.members):
             raise DdlWaits
-        registered = kept(registration.known(row.registered), task.members)
-        registered |= take_over(master, task, registered)
-        registered |= take_back(master, task, registered, pair.master)
-        register_new(master, task, registered)
+        registered = _registered(master, task, row, pair)
         faults.point("refresh.after_register")
         logs = log_catalog.names(row.logs)
         hold_master(master, task.members, "refresh", logs.values())
@@ -100,6 +102,7 @@ def refresh_once(
             master.commit()
             return nothing_since, _unchanged(task)
         _start_spark(master, task)
+        meet = partial(meeting.meet, meeting.open_beside(task, beside), pair)
         task.steps.begin(WINDOW)
         seen = _window(master, site, task, registered)
         _make_logs_whole(task, seen)
@@ -115,13 +118,32 @@ def refresh_once(
         lensed = [member for member in seen.members if member.old]
         with failing_lens.named(task.master, lensed) if lensed else nullcontext():
             here, compared, loaded = _read_and_compare(
-                task, sides, pair, seen, progress
+                task, sides, meet, seen, progress
             )
     faults.point("refresh.after_stage")
     task.steps.begin(MERGE)
     merged = commit(task, seen, compared, here, loaded)
     traces.mark("arrive", brought, site=task.site.name, group=task.group.name)
     faults.point("refresh.after_merge")
+    _finish(task, seen, compared)
+    return seen.position, _reports(seen, compared, merged, loaded)
+
+
+def _registered(master: Connection, task: Task, row: Row[Any], pair: Pair) -> set[str]:
+    """Have the master keep its logs for all snapshots; those it kept them for before.
+
+    Parameters:
+        row: what the master was asked.
+    """
+    registered = kept(registration.known(row.registered), task.members)
+    registered |= take_over(master, task, registered)
+    registered |= take_back(master, task, registered, pair.master)
+    register_new(master, task, registered)
+    return registered
+
+
+def _finish(task: Task, seen: Window, compared: Sequence[Compared]) -> None:
+    """Do what remains when the site shows the moment."""
     _sweep(task, compared)
     faults.point("refresh.after_sweep")
     if any(member.master.foreign_keys for member in seen.members):
@@ -130,7 +152,6 @@ def refresh_once(
     _tell_master(task, seen)
     if task.group.has_left:
         former.unregister_at_former(task.site)
-    return seen.position, _reports(seen, compared, merged, loaded)
 
 
 @traces.span("window")
@@ -206,9 +227,16 @@ def _asked(task: Task) -> dict[str, Any]:
 
 @traces.span("compare")
 def _read_and_compare(
-    task: Task, sides: Sides, pair: Pair, seen: Window, progress: Progress | None
+    task: Task,
+    sides: Sides,
+    meet: Callable[[Window], None],
+    seen: Window,
+    progress: Progress | None,
 ) -> tuple[str, list[Compared], dict[str, int]]:
     """Begin the site's own moment, and compare it with the master's.
+
+    Parameters:
+        meet: has both sides remember the window.
 
     Returns:
         The site's position, the differences, and the rows of each first load.
@@ -218,7 +246,7 @@ def _read_and_compare(
     task.steps.begin(COMPARE)
     prepared = [site_moment.prepare(sides, member) for member in known]
     here, mine = site_moment.begin(sides, known, prepared)
-    _meet(task, pair, seen)
+    meet(seen)
     # The connection still answers: the master has not been restored since.
     master.scalar(select(1))
     loaded = _load(task, master, seen, progress)
@@ -281,16 +309,6 @@ def _start_spark(master: Connection, task: Task) -> None:
         hold_master(master, task.members, "refresh")
 
 
-def _meet(task: Task, pair: Pair, seen: Window) -> None:
-    """Have both sides remember the window, so that a restored master is recognized.
-
-    Parameters:
-        pair: what the two remembered when the refresh began.
-    """
-    with task.site.session() as site, task.master.session() as master:
-        contacts.meet(site, master, replace(pair, master=seen.master))
-
-
 def _compare(
     sides: Sides,
     seen: Window,
@@ -320,6 +338,7 @@ def _load(
     if not new:
         return {}
     task.steps.begin(LOADING)
+    task.master.release()
     moment = str(master.scalar(select(func.pg_export_snapshot())))
     return {
         m.snapshot.key: first_load.copy(

@@ -18,6 +18,7 @@ from sites import Directory, NoConnectionFree, Site
 from sites.sessions import full
 from snaptide.embedded import PostgresServer
 from tests import few_connections
+from tests.fix_worker import eventually
 from tests.linked_table import run
 from tests.stories import assert_equal_to_master
 
@@ -39,11 +40,11 @@ def few(
 
 
 @contextmanager
-def all_taken(hq: Site) -> Iterator[None]:
-    """Others have every connection that the server allows."""
+def all_taken(hq: Site, but: int = 0) -> Iterator[None]:
+    """Others have every connection that the server allows, but for some."""
     hq.close()
     with ExitStack() as taken:
-        for _ in range(ALLOWED):
+        for _ in range(ALLOWED - but):
             taken.enter_context(psycopg.connect(hq.libpq_uri()))
         yield
 
@@ -68,19 +69,75 @@ def test_refreshes_of_many_sites_share_what_there_is(few: Directory) -> None:
     assert_equal_to_master(*each)
 
 
-def test_work_begins_when_a_connection_becomes_free(
-    few: Directory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_loads_of_many_sites_share_what_there_is(few: Directory) -> None:
+    """Each needs three at once, and none keeps what another one waits for."""
+    create(few, *NAMES)
+    rows = "INSERT INTO t SELECT g, g FROM generate_series(1, 1000) g"
+    run(few["hq"], rows)
+    each = [few[name] for name in NAMES]
+    found = snapshots.refresh_many(each)
+    assert [one.why for one in found if one.report is None] == []
+    assert_equal_to_master(*each)
+
+
+def test_a_push_has_fewer_streams_where_there_is_no_room(few: Directory) -> None:
     create(few, "site0")
-    refused = threading.Event()
+    home = few["site0"]
+    snapshots.refresh(home, "t")
+    for number in range(30):
+        run(home, f"INSERT INTO t VALUES ({number}, {number})")
+    with all_taken(few["hq"], but=3):
+        assert deferred.push(home, parallelism=8).transactions == 30
+    snapshots.refresh(home, "t")
+    assert_equal_to_master(home)
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when a server has refused a connection to this process."""
+    event = threading.Event()
     found = full.has_no_room
 
     def seen(error: BaseException) -> bool:
         if found(error):
-            refused.set()
+            event.set()
         return found(error)
 
     monkeypatch.setattr(full, "has_no_room", seen)
+    return event
+
+
+def test_a_refresh_that_waits_keeps_no_connection_from_others(
+    few: Directory, refused: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(few, "site0")
+    hq, home = few["hq"], few["site0"]
+    snapshots.refresh(home, "t")
+    run(hq, "INSERT INTO t VALUES (1, 0)")
+    monkeypatch.setattr(full, "PATIENCE", 600.0)
+    with ThreadPoolExecutor() as pool:
+        with all_taken(hq, but=1):
+            work = pool.submit(snapshots.refresh, home, "t", push_deferred_rpc=False)
+            assert refused.wait(60)
+            # It had the last one when it was refused a second one.
+            eventually(lambda: _connects(hq), what="the last connection")
+            assert not work.done()
+        work.result()
+    assert_equal_to_master(home)
+
+
+def _connects(site: Site) -> bool:
+    try:
+        psycopg.connect(site.libpq_uri()).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def test_work_begins_when_a_connection_becomes_free(
+    few: Directory, refused: threading.Event
+) -> None:
+    create(few, "site0")
     with ThreadPoolExecutor() as pool:
         with all_taken(few["hq"]):
             work = pool.submit(snapshots.refresh, few["site0"], "t")
@@ -121,9 +178,8 @@ def test_connections_are_kept_until_they_are_unused(hq: Site) -> None:
     first = used()
     hq.close_unused(60)
     assert used() == first
-    with hq.session():
-        # One of them is in use, so the pool stays as it is.
+    with hq.session() as one:
+        # It goes on, and is closed when it is returned.
         hq.close_unused(0)
-    assert used() == first
-    hq.close_unused(0)
+        assert one.scalar(text("SELECT pg_backend_pid()")) in first
     assert not used() & first
