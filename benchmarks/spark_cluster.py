@@ -1,10 +1,12 @@
-"""A Spark standalone cluster on this machine: a master and two workers."""
+"""A Spark standalone cluster on this machine, and a server of Spark Connect."""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,7 +20,12 @@ from snaptide.embedded.ports import free_port
 WORKERS = 2
 
 _DEPLOY = "org.apache.spark.deploy"
+_CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_ONE_EXECUTOR = "local-cluster[1,1,1024]"
 _HERE = "127.0.0.1"
+
+#: Seconds until a server must have started.
+_PATIENCE = 180
 
 
 @contextmanager
@@ -55,6 +62,53 @@ def cluster(
         yield address
 
 
+@contextmanager
+def connect_server(folder: Path, python: str, port: int) -> Iterator[str]:
+    """Start a server of Spark Connect; gives its address (`sc://...`) once it answers.
+
+    It has an executor of its own, which is another process.
+
+    Parameters:
+        folder: for what they write.
+        python: what both run Python with; nothing of ours is on their path.
+        port: of the server.
+    """
+    conf = {
+        "spark.connect.grpc.binding.address": _HERE,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.executorEnv.PYSPARK_PYTHON": python,
+        **settings(),
+    }
+    for ours in ("spark.executorEnv.PYTHONPATH", "spark.pyspark.python"):
+        del conf[ours]
+    pairs = [word for item in conf.items() for word in ("--conf", "=".join(item))]
+    words = [f"{_DEPLOY}.SparkSubmit", "--class", _CONNECT, "--master", _ONE_EXECUTOR]
+    with _process(
+        folder,
+        (),
+        *(*words, "--driver-memory", "1g", *pairs, "spark-internal"),
+        environment={
+            "PYSPARK_PYTHON": python,
+            "PYTHONPATH": "",
+            "SPARK_WORKER_DIR": str(folder),
+        },
+    ) as process:
+        deadline = time.monotonic() + _PATIENCE
+        while not _answers(port):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError((folder / "log").read_text()[-6000:])
+            time.sleep(0.1)
+        yield f"sc://{_HERE}:{port}"
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection((_HERE, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 def settings(driver: str | None = _HERE) -> dict[str, str]:
     """What a session on this cluster needs to know of this machine.
 
@@ -75,25 +129,32 @@ def settings(driver: str | None = _HERE) -> dict[str, str]:
 
 
 @contextmanager
-def _process(folder: Path, enter: Sequence[str], *words: str) -> Iterator[None]:
+def _process(
+    folder: Path,
+    enter: Sequence[str],
+    *words: str,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[subprocess.Popen[bytes]]:
+    host = words[words.index("--host") + 1] if "--host" in words else _HERE
     home = Path(pyspark.__file__).parent
-    environment = {
+    given = {
         **os.environ,
         "JAVA_HOME": str(java_home()),
         "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": words[words.index("--host") + 1],
+        "SPARK_LOCAL_IP": host,
         # Not the executors': master and workers have little to do.
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **environment,
     }
     with (folder / "log").open("a") as log:
         process = subprocess.Popen(
             [*enter, home / "bin" / "spark-class", *words],
-            env=environment,
+            env=given,
             stdout=log,
             stderr=log,
         )
         try:
-            yield
+            yield process
         finally:
             process.terminate()
             process.wait(timeout=180)

@@ -1,6 +1,8 @@
 """Spark for tests: a Java runtime and one local session for the run."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +45,14 @@ def spark(java_home: Path) -> Iterator["SparkSession"]:
     yield session()
     stop()
     _end_jvm()
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> Path:
+    """A Python of this version without any package."""
+    folder = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    return folder / "bin" / "python"
 
 
 def _end_jvm() -> None:

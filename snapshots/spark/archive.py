@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,17 @@ _OURS = (
 
 #: The folder into which executors unpack it, below the one that they work in.
 _FOLDER = "snaptide"
+
+#: What starts the Python of an executor if its environment is not ours to set.
+_LAUNCHER = "python"
+_STARTS_PYTHON = b"""\
+#!/bin/sh
+here=$(cd "$(dirname "$0")" && pwd)
+PYTHONPATH=$here${PYTHONPATH:+:$PYTHONPATH} exec "${PYSPARK_PYTHON:-python3}" "$@"
+"""
+
+_ARCHIVES, _ENVIRONMENT = "spark.archives", "spark.executorEnv.PYTHONPATH"
+_PYTHON = "spark.sql.execution.pyspark.python"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +72,7 @@ def write(path: Path, *, progress: Progress | None = None) -> ExecutorArchive:
                 archive.add(source, name)
                 if progress:
                     progress(done, len(files), "files")
+            _add_launcher(archive)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -68,10 +81,33 @@ def write(path: Path, *, progress: Progress | None = None) -> ExecutorArchive:
         files=len(files),
         bytes=path.stat().st_size,
         conf={
-            "spark.archives": f"{path.resolve()}#{_FOLDER}",
-            "spark.executorEnv.PYTHONPATH": _FOLDER,
+            _ARCHIVES: f"{path.resolve()}#{_FOLDER}",
+            _ENVIRONMENT: _FOLDER,
         },
     )
+
+
+def of_session(settings: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """What a session of Spark Connect does with settings for a whole application.
+
+    A session has archives of its own, and cannot set the environment of executors. So
+    the archive's launcher does, unless the settings name another Python.
+
+    Returns:
+        The archives, and the settings of the session.
+    """
+    others = dict(settings)
+    archives = others.pop(_ARCHIVES, "")
+    if not archives:
+        return [], others
+    folder = others.pop(_ENVIRONMENT, _FOLDER)
+    return archives.split(","), {_PYTHON: f"{folder}/{_LAUNCHER}"} | others
+
+
+def _add_launcher(archive: tarfile.TarFile) -> None:
+    entry = tarfile.TarInfo(_LAUNCHER)
+    entry.size, entry.mode = len(_STARTS_PYTHON), 0o755
+    archive.addfile(entry, io.BytesIO(_STARTS_PYTHON))
 
 
 def _files() -> Iterator[tuple[Path, str]]:

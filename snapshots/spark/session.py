@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sites import extras
-from snapshots.spark import lean
+from snapshots.spark import archive, lean
 from snapshots.spark.errors import (
     JavaMissing,
     SparkAfterFork,
@@ -56,6 +56,14 @@ _COMMON = {
 }
 
 
+#: How often a server of Spark Connect is asked again, for 18 seconds in all.
+_RETRIES = 5
+
+
+#: How gRPC begins the line of an error that says why.
+_WHY = "details = "
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
     spark: SparkSession
@@ -77,7 +85,8 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
     Parameters:
         master: `local[*]` for Spark in this process's own JVM, `spark://...` for
             a cluster, `sc://...` for Spark Connect, which needs no Java here.
-            Executors of a cluster need Snaptide installed.
+            Executors need Snaptide: installed there, or in an archive
+            (`spark.archives`, as `snapshots.spark.archive.write` makes it).
         **settings: settings of Spark, by their full names; they override ours.
 
     Raises:
@@ -171,13 +180,29 @@ def _start(master: str, settings: dict[str, str]) -> _Running:
 def _connect(master: str, settings: dict[str, str]) -> SparkSession:
     # Without them PySpark ends the process, with 0.
     extras.require("connect")
-    builder = SparkSession.builder.remote(master)
-    # The server's own settings (its application, its redaction) are not ours to set.
-    builder.config("spark.sql.session.timeZone", _COMMON["spark.sql.session.timeZone"])
-    for name, value in settings.items():
-        builder.config(name, value)
-    spark: SparkSession = builder.getOrCreate()
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    # This asks the server nothing yet. By default a session asks one that is gone for
+    # ten minutes, while transactions of a refresh stay open.
+    spark: SparkSession = SparkSession.builder.remote(master).getOrCreate()
+    spark.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
+    try:
+        _set_up(spark, settings)
+    except BaseException:
+        # Otherwise the process asks the server again before it ends.
+        spark.client.close()
+        raise
     return spark
+
+
+def _set_up(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    # The server's own settings (its application, its redaction) are not ours to set.
+    spark.conf.set("spark.sql.session.timeZone", _COMMON["spark.sql.session.timeZone"])
+    carried, others = archive.of_session(settings)
+    for name, value in others.items():
+        spark.conf.set(name, value)
+    if carried:
+        spark.addArtifacts(*carried, archive=True)
 
 
 def give_up() -> None:
@@ -360,4 +385,7 @@ def _first_line(error: Exception) -> str:
         text = error.getMessage()
     else:
         text = str(error)
-    return (str(text).strip().splitlines() or [type(error).__name__])[0]
+    lines = str(text).strip().splitlines() or [type(error).__name__]
+    # Of a call over the network, it says first that it failed, and later why.
+    why = (line.strip() for line in lines if line.strip().startswith(_WHY))
+    return next(why, lines[0]).removeprefix(_WHY)

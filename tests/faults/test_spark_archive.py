@@ -1,11 +1,7 @@
 """Executors of a cluster on which nothing of Snaptide is installed."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
-
-import pytest
 
 import snapshots
 from benchmarks import spark_cluster
@@ -33,14 +29,6 @@ with sites["hq"].begin() as connection:
     connection.exec_driver_sql("UPDATE public.orders SET n = -n WHERE mod(id, 2) = 0")
 snapshots.refresh(sites["jfk"], "orders")
 """
-
-
-@pytest.fixture
-def bare_python(tmp_path: Path) -> Path:
-    """A Python of this version without any package."""
-    folder = tmp_path / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    return folder / "bin" / "python"
 
 
 def test_executors_import_from_the_archive(

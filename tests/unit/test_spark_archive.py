@@ -1,4 +1,4 @@
-"""The archive for executors, written twice at once."""
+"""The archive for executors: written twice at once, and carried by Spark Connect."""
 
 import os
 import tarfile
@@ -24,5 +24,17 @@ def test_two_that_write_it_at_once_do_not_mix(
 
     assert archive.write(path, progress=another).files == 2
     with tarfile.open(path) as made:
-        assert made.getnames() == ["some.py", "some.py"]
+        assert made.getnames() == ["some.py", "some.py", "python"]
     assert {one.name for one in tmp_path.iterdir()} == {"some.py", "env.tar.gz"}
+
+
+def test_a_session_starts_python_from_the_archive() -> None:
+    given = {
+        "spark.archives": "/a.tar.gz#there",
+        "spark.executorEnv.PYTHONPATH": "there",
+    }
+    python = {"spark.sql.execution.pyspark.python": "there/python"}
+    assert archive.of_session(given) == (["/a.tar.gz#there"], python)
+    own = {"spark.sql.execution.pyspark.python": "/opt/python"}
+    assert archive.of_session(given | own) == (["/a.tar.gz#there"], own)
+    assert archive.of_session(own) == ([], own)
