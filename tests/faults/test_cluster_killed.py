@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from sqlalchemy import URL
 import masters
 import snapshots
 from benchmarks import spark_cluster
-from sites import Directory
+from sites import Directory, Site
 from snaptide.embedded import RedisServer
 from tests import promised, small_windows
 from tests.fix_hosts import Host
@@ -28,8 +28,9 @@ from tests.fix_proxy import Proxy
 from tests.fix_spark import JAVA_OPTIONS
 from tests.fix_worker import Service, Services, WriteSettings, eventually
 from tests.let_go import wait_until_let_go
-from tests.linked_table import queued, run
-from tests.promised import Promise, Told, Truth, Users
+from tests.linked_table import queued, run, scalar
+from tests.promised import Promise, Users
+from tests.promised_records import Stretch, judge_visible
 from tests.stories import assert_equal_to_master, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -50,7 +51,7 @@ OTHERS = ("executor", "redis", "driver", "redis")
 @pytest.fixture
 def sites(pg_version: int) -> Iterator[Directory]:
     with promised.on_a_server(pg_version, PROMISES) as made:
-        yield made
+        yield made.all
 
 
 @pytest.fixture
@@ -111,8 +112,8 @@ class Cluster:
         self._redis = redis
         self._folder = config.parent
         self.workers = [self._worker(number) for number in range(len(others))]
-        #: when workers were killed
-        self.kills: list[float] = []
+        #: when workers, drivers and executors were killed
+        self.kills: list[Stretch] = []
 
     def _worker(self, number: int) -> Service:
         there = self.services[1 + number]
@@ -123,8 +124,9 @@ class Cluster:
 
     def kill_worker(self, number: int) -> None:
         """Kill a worker with its driver, and start another one at its host."""
-        self.kills.append(time.time())
+        begun = time.time()
         self.workers[number].kill()
+        self.kills.append((begun, time.time()))
         self.workers[number] = self._worker(number)
 
     def kill(self, what: str) -> None:
@@ -135,9 +137,11 @@ class Cluster:
             return
         find = {"executor": self._executors, "driver": self._drivers}[what]
         found = eventually(lambda: list(find()), what=f"{what} to start")
-        self.kills.append(time.time())
         # The oldest is at work; others may still be starting.
-        min(found, key=psutil.Process.create_time).kill()
+        begun, oldest = time.time(), min(found, key=psutil.Process.create_time)
+        oldest.kill()
+        oldest.wait()
+        self.kills.append((begun, time.time()))
 
     def _executors(self) -> Iterator[psutil.Process]:
         for process in psutil.process_iter(["cwd", "cmdline"]):
@@ -170,7 +174,7 @@ def test_all_sites_are_equal_and_each_breach_is_told(
     sites: Directory, crew: Cluster, tmp_path: Path
 ) -> None:
     hq, others = sites["hq"], [sites[one.site] for one in PROMISES]
-    told, users = Told(hq, PROMISES), Users(sites, PROMISES, 1)
+    users = Users(sites, PROMISES, 1)
     numbers = cycle(range(len(crew.workers)))
     with users.at_work():
         for round_, what in enumerate(OTHERS, 1):
@@ -178,20 +182,19 @@ def test_all_sites_are_equal_and_each_breach_is_told(
             run(hq, _many(PROMISES[-1], round_))
             time.sleep(EVERY / 2)
             crew.kill(what)
-            told.hear()
             time.sleep(max(0.0, EVERY - (time.monotonic() - began)))
             crew.kill_worker(next(numbers))
         # They all get on, without anybody who helps them.
-        _shown(users.truth, *(len(its.made) for its in users.truth.values()))
-    until = time.time()
+        counts = {name: len(xids) for name, xids in users.xids.items()}
+        for one in PROMISES:
+            _wait_until_shown(sites[one.site], one.table, counts[one.site])
     crew.stop()
     masters.look_at_contracts(hq)
-    told.hear()
+    until = time.time()
     for one in PROMISES:
-        its = promised.judged(
-            one, users.truth[one.site], told.late(one.site), until, crew.kills
-        )
-        assert its[1] == []
+        site, xids = sites[one.site], users.xids[one.site]
+        its = judge_visible(hq, site, one, xids, until=until, kills=crew.kills)
+        assert its.wrong == []
     wait_until_let_go(sites.values())
     settle(*others)
     assert [queued(site) for site in others] == [0] * len(others)
@@ -208,11 +211,11 @@ def _many(one: Promise, number: int) -> str:
     )
 
 
-def _shown(truth: Mapping[str, Truth], *counts: int) -> None:
-    """Wait until each site shows so many changes of the master."""
-    for (site, its), count in zip(truth.items(), counts, strict=True):
-        eventually(
-            lambda: len(its.shown) >= count,  # noqa: B023
-            seconds=150,
-            what=f"{count} changes at {site}",
-        )
+def _wait_until_shown(site: Site, table: str, count: int) -> None:
+    """Wait until a site shows so many changes that users have made at the master."""
+    query = f"SELECT count(*) FROM public.{table} WHERE id > 0"
+    eventually(
+        lambda: scalar(site, query) >= count,
+        seconds=150,
+        what=f"{count} changes at {site.name}",
+    )
