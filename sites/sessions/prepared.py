@@ -2,15 +2,25 @@
 
 Statements are built, compiled or planned once. Tables are described once, and a session
 is told only whether that still holds.
+
+SQLAlchemy takes longer to compile most of our statements than PostgreSQL takes to run
+them, and keeps what it has compiled for one pool of connections only. The same
+statements run at all sites: what is compiled for one of them serves for all.
 """
 
 from __future__ import annotations
 
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, MutableMapping
+from threading import RLock
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, CursorResult
+from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import psycopg
+from sqlalchemy.engine import Compiled
 from sqlalchemy.sql.base import Executable
 
 from sites.names import QualifiedName
@@ -20,6 +30,12 @@ _PLANNED = "snaptide_planned"
 
 #: A session keeps the descriptions of so many tables at most.
 MOST_TABLES = 256
+
+#: Our dialect in a URL.
+DRIVERNAME = "postgresql+snaptide"
+
+#: A process keeps so many compiled statements.
+MOST_COMPILED = 2000
 
 _DIALECT = psycopg.dialect()  # type: ignore[no-untyped-call]
 
@@ -100,3 +116,72 @@ class Prepared:
         return connection.exec_driver_sql(
             self._text, {**self._values, **values}, execution_options={_PLANNED: True}
         )
+
+
+class Dialect(psycopg.PGDialect_psycopg):
+    """SQLAlchemy's dialect of psycopg; two for servers of one version are equal.
+
+    SQLAlchemy looks a compiled statement up by its dialect, too. What else a dialect
+    learns from its server and compiles by is in the settings of all our sessions.
+    """
+
+    supports_statement_cache = True
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Dialect)
+            and self.server_version_info == other.server_version_info
+        )
+
+    def __hash__(self) -> int:
+        # Without the version, which it does not know before it has met its server.
+        return hash(Dialect)
+
+
+class CompiledCache(MutableMapping[Any, Compiled]):
+    """The statements that were used last, for several threads.
+
+    Parameters:
+        most: how many it keeps.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = RLock()
+        self._kept: OrderedDict[Any, Compiled] = OrderedDict()
+        # A child would wait for ever for a thread that only its parent has.
+        os.register_at_fork(
+            before=self._lock.acquire,
+            after_in_parent=self._lock.release,
+            after_in_child=self._lock.release,
+        )
+
+    def __getitem__(self, key: Any) -> Compiled:
+        with self._lock:
+            found = self._kept[key]
+            self._kept.move_to_end(key)
+        return found
+
+    def __setitem__(self, key: Any, compiled: Compiled) -> None:
+        with self._lock:
+            self._kept[key] = compiled
+            self._kept.move_to_end(key)
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+
+    def __delitem__(self, key: Any) -> None:
+        with self._lock:
+            del self._kept[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        with self._lock:
+            return iter(list(self._kept))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+#: The compiled statements of this process.
+COMPILED = CompiledCache(MOST_COMPILED)
+
+registry.register("postgresql.snaptide", __name__, Dialect.__name__)

@@ -22,7 +22,7 @@ from sites.errors import (
     UnknownSite,
     UnsupportedDatabase,
 )
-from sites.sessions import address, connections, full
+from sites.sessions import address, connections, full, prepared
 from sites.sessions.idle import Idle, opened_at
 from sites.sessions.settings import FOR_PROGRAMS, SETTINGS, libpq_options
 
@@ -196,10 +196,14 @@ class Site:
             options: options of SQLAlchemy's `create_engine`.
         """
         engine = create_engine(
-            self.url,
+            self.url.set(drivername=prepared.DRIVERNAME),
             **options,
-            # Every write is checked against the number of rows that it should change.
-            execution_options={"preserve_rowcount": True},
+            execution_options={
+                # Every write is checked against the number of rows that it should
+                # change.
+                "preserve_rowcount": True,
+                "compiled_cache": prepared.COMPILED,
+            },
             connect_args={
                 "options": libpq_options(FOR_PROGRAMS if for_programs else SETTINGS),
                 # Prepare statements on request only, never by the driver's count: the

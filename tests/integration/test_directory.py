@@ -2,6 +2,11 @@
 
 import time
 
+import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
 from sites import Directory
 from tests.linked_table import run
 
@@ -23,3 +28,25 @@ def test_no_connection_is_left_after_the_block(sites: Directory) -> None:
     while sessions() != before and time.monotonic() < until:
         time.sleep(0.05)
     assert sessions() == before
+
+
+def test_sites_share_what_is_compiled(sites: Directory) -> None:
+    times: list[str] = []
+
+    class Constant(FunctionElement[int]):
+        inherit_cache = True
+        type = sa.Integer()
+
+    @compiles(Constant)
+    def _compile(_element: Constant, compiler: SQLCompiler, **_: object) -> str:
+        times.append(compiler.dialect.name)
+        return "1"
+
+    def sum_with(connection: sa.Connection, value: int) -> int | None:
+        return connection.scalar(sa.select(Constant() + value))
+
+    with sites["hq"].session() as connection:
+        assert sum_with(connection, 1) == 2
+    with sites["jfk"].session() as connection, sites["jfk"].connect() as program:
+        assert [sum_with(connection, 2), sum_with(program, 3)] == [3, 4]
+    assert times == ["postgresql"]
