@@ -104,7 +104,7 @@ def in_new_sessions(
     """Do some work; if plans or descriptions are outdated, repeat it in new sessions.
 
     Parameters:
-        renew: has a site open new sessions from now on, as `Site.renew`.
+        renew: has a site open new sessions from now on, as `Site.release`.
         work: takes its sessions from the site, and returns them.
         how_far: how much is done. If plans are outdated again after it has grown, the
             work is repeated again.

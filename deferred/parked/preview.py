@@ -85,7 +85,7 @@ def preview_error(
             return found
 
     try:
-        return in_new_sessions(master.renew, work)
+        return in_new_sessions(master.release, work)
     except (RetryFailed, WaitsForError) as error:
         return ErrorPreview(error_id=error_id, applied=False, reason=error.message)
 

@@ -186,7 +186,7 @@ def _push_with_plans_of_now(
         origin.rollback()
         _push(origin, site, here, name, run)
 
-    retry.in_new_sessions(site.peer(name).renew, work, lambda: run.transactions)
+    retry.in_new_sessions(site.peer(name).release, work, lambda: run.transactions)
 
 
 def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> None:

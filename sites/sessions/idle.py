@@ -49,7 +49,7 @@ class Idle:
         if driver is None:
             return  # it broke in use
         with self._lock:
-            if opened_at(record) < self._closed_at:
+            if _opened_at(record) < self._closed_at:
                 record.invalidate()
             else:
                 self._idle.add(record)
@@ -59,7 +59,7 @@ class Idle:
             self._idle.discard(record)
 
 
-def opened_at(record: ConnectionPoolEntry) -> float:
+def _opened_at(record: ConnectionPoolEntry) -> float:
     """When a session was opened, by the monotonic clock."""
     found: float = record.info[_OPENED]
     return found

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.exc import DisconnectionError, OperationalError
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoneFree
 
 from sites.errors import (
@@ -23,7 +23,7 @@ from sites.errors import (
     UnsupportedDatabase,
 )
 from sites.sessions import address, connections, full, prepared
-from sites.sessions.idle import Idle, opened_at
+from sites.sessions.idle import Idle
 from sites.sessions.settings import FOR_PROGRAMS, SETTINGS, libpq_options
 
 OLDEST_VERSION = 160000
@@ -89,13 +89,6 @@ class Directory(Mapping[str, "Site"]):
             site.close()
 
 
-@dataclass(slots=True)
-class _Moment:
-    """A time by the monotonic clock, in seconds."""
-
-    at: float = 0.0
-
-
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """One database that takes part, as a master, a snapshot site or both.
@@ -109,10 +102,6 @@ class Site:
     name: str
     url: URL = field(repr=False)
     directory: Directory = field(repr=False, compare=False)
-    #: before it, sessions are too old to be used
-    _renewed: _Moment = field(
-        default_factory=_Moment, init=False, repr=False, compare=False
-    )
     _idle: Idle = field(default_factory=Idle, init=False, repr=False, compare=False)
     _making: RLock = field(default_factory=RLock, init=False, repr=False, compare=False)
 
@@ -151,9 +140,10 @@ class Site:
             self._pools.clear()
 
     def release(self) -> None:
-        """Leave room at the server: close what is idle, and what is in use afterwards.
+        """Stop using sessions that are open now: those in use close when returned.
 
-        For what opens connections outside the pools, and where others wait for one.
+        For what opens connections outside the pools, where others wait for one, and
+        where a session has changed so that work needs a new one.
         """
         self._idle.close()
 
@@ -170,10 +160,6 @@ class Site:
         """The pools that were used, of all kinds."""
         own = (self.__dict__.get(name) for name in ("engine", "_for_programs"))
         return [*self._pools.values(), *filter(None, own)]
-
-    def renew(self) -> None:
-        """Stop using sessions that are open now: each closes at its next checkout."""
-        self._renewed.at = time.monotonic()
 
     def new_engine(
         self,
@@ -220,16 +206,9 @@ class Site:
         )
         self._idle.follow(engine)
         event.listen(engine, "connect", _refuse_old_server)
-        event.listen(engine, "checkout", self._refuse_old)
         resets = resets and not for_programs
         connections.make_ours(engine, resets=resets, plans_once=plans_once)
         return engine
-
-    def _refuse_old(self, _driver: object, record: Any, _proxy: object) -> None:
-        if opened_at(record) < self._renewed.at:
-            raise DisconnectionError(
-                "The session was opened before new ones were asked for."
-            )
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:

@@ -47,7 +47,7 @@ def commit(
         loaded: by snapshot, the rows of its first load.
     """
     writing = partial(_commit, task, seen, compared, here, loaded)
-    return retry.in_new_sessions(task.site.renew, writing)
+    return retry.in_new_sessions(task.site.release, writing)
 
 
 def _commit(
