@@ -224,7 +224,7 @@ def retry_alone(
                 return _retry(connection, master, row, edits, skip)
 
     try:
-        return in_new_sessions(master.renew, work)
+        return in_new_sessions(master.release, work)
     except (RetryFailed, WaitsForError) as error:
         return RetryReport(error_id=error_id, applied=False, reason=error.message)
 

@@ -127,7 +127,10 @@ def _refresh(
                     raise
                 refused = error
     turns = partial(_in_turns, site, group, named, chosen, steps, progress, refused)
-    done, position, reports = full.anew(turns)
+    try:
+        done, position, reports = turns()
+    except NoConnectionFree:
+        done, position, reports = full.anew(turns)
     return RefreshReport(
         site=site.name,
         group=group.name,
