@@ -23,7 +23,7 @@ from deferred.catalog import (
     schedule,
 )
 from deferred.errors import NoSuchDestination
-from deferred.queues import destination_state, unqueued
+from deferred.queues import destination_state
 from deferred.queues.destination_state import DestinationState
 from deferred.queues.queue import Queue, call_numbers_of, goes_to, list_queues
 from sites import Site
@@ -139,33 +139,6 @@ def calls_left(connection: Connection, name: str, queues: Sequence[Queue]) -> in
         queues: all queues that go to this destination.
     """
     return int(_left(tuple(queues), name).run(connection).scalar_one())
-
-
-def may_wait(name: ColumnElement[str]) -> ColumnElement[bool]:
-    """Whether a push to a destination may bring something, or be refused.
-
-    If not, all that is queued for it was answered, the last push ended well, and the
-    next one may run: it would only find that out once more.
-
-    Parameters:
-        name: of the destination; nothing waits for one that there are no queues for.
-    """
-    at, mine = destination.c, delivery_row.c.destination == destination.c.name
-    return sa.exists().where(
-        at.name == name,
-        sa.or_(
-            at.last_error.is_not(None),
-            destination_state.has_any(),
-            sa.exists().where(mine, delivery_row.c.batch.is_(None)),
-            sa.exists().where(
-                batch.c.destination == at.name,
-                batch.c.number == at.batch_no,
-                batch.c.answered < at.batch_end,
-            ),
-            position.any_since(deferred_transaction.c.xid, at.window_end),
-            unqueued.snapshots_of(at.name).is_not(None),
-        ),
-    )
 
 
 def oldest_left(connection: Connection, name: str) -> int | None:

@@ -12,6 +12,9 @@ only for the transaction in which Snaptide's statement fires it. Later transacti
 that session, and those of another task that gets it from the pool, would print values
 in another form, or write rows without firing triggers or checking foreign keys. So a
 commit ends all settings.
+
+Sessions that nobody uses take places at the server. Pools close theirs only if none is
+used; ours close those that are idle whenever others need the room.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from selectors import EVENT_READ, DefaultSelector
+from threading import RLock
 from time import monotonic
 from typing import Any, ClassVar, cast
 
@@ -29,6 +33,7 @@ from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types.datetime import IntervalLoader
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from sites.sessions import prepared
 
@@ -36,10 +41,67 @@ from sites.sessions import prepared
 LONG = 10.0
 
 _KEY = "snaptide.idle_since"
+_OPENED = "snaptide.opened"
 
 #: One message to the server. RESET ALL returns to what the session began with, but
 #: leaves the role alone.
 COMMIT = "COMMIT; RESET ROLE; RESET ALL"
+
+
+class Idle:
+    """The idle sessions of a site's pools."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._idle: set[ConnectionPoolEntry] = set()
+        self._closed_at = 0.0
+        #: when a session was last taken, by the monotonic clock
+        self.taken_at = 0.0
+
+    def follow(self, engine: Engine) -> None:
+        """Know from now on which sessions of a pool are idle."""
+        event.listen(engine, "connect", _note_opened)
+        event.listen(engine, "checkout", self._take)
+        event.listen(engine, "checkin", self._give)
+        event.listen(engine, "close", self._forget)
+
+    def close(self) -> None:
+        """Close them, and those that are in use when they are returned."""
+        with self._lock:
+            self._closed_at = monotonic()
+            idle, self._idle = self._idle, set()
+            for record in idle:
+                record.invalidate()
+
+    def _take(self, driver: Any, record: ConnectionPoolEntry, _proxy: object) -> None:
+        with self._lock:
+            self.taken_at = monotonic()
+            self._idle.discard(record)
+            if driver.closed:
+                raise DisconnectionError("The session was closed while it was idle.")
+
+    def _give(self, driver: object, record: ConnectionPoolEntry) -> None:
+        if driver is None:
+            return  # it broke in use
+        with self._lock:
+            if _opened_at(record) < self._closed_at:
+                record.invalidate()
+            else:
+                self._idle.add(record)
+
+    def _forget(self, _driver: object, record: ConnectionPoolEntry) -> None:
+        with self._lock:
+            self._idle.discard(record)
+
+
+def _opened_at(record: ConnectionPoolEntry) -> float:
+    """When a session was opened, by the monotonic clock."""
+    found: float = record.info[_OPENED]
+    return found
+
+
+def _note_opened(_driver: object, record: ConnectionPoolEntry) -> None:
+    record.info[_OPENED] = monotonic()
 
 
 def make_ours(engine: Engine, *, resets: bool, plans_once: bool) -> None:

@@ -23,7 +23,7 @@ from sites.errors import (
     UnsupportedDatabase,
 )
 from sites.sessions import address, connections, full, prepared
-from sites.sessions.idle import Idle
+from sites.sessions.connections import Idle
 from sites.sessions.settings import FOR_PROGRAMS, SETTINGS, libpq_options
 
 OLDEST_VERSION = 160000

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Text, Update, func, select
 
 from deferred.batches import reconcile
 from deferred.catalog import route
-from deferred.queues import backlog
+from deferred.queues import to_push
 from masters.numbers import columns
 from sites.capture.position import end
 from sites.names import parse
@@ -332,7 +332,7 @@ _FOUND = select(
     _group.c.last_error,
     columns.draws_from(_group.c.master).label("numbered"),
     sa.exists().where(route.c.destination == _group.c.master).label("has_queues"),
-    backlog.may_wait(_group.c.master).label("waits"),
+    to_push.may_wait(_group.c.master).label("waits"),
     sa.exists(select(catalog.former_master)).label("has_left"),
     sa.exists()
     .where(catalog.promise.c.refresh_group == _group.c.name)
