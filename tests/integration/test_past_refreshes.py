@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+import deferred
 import masters
 import snapshots
 from sites import Directory
@@ -61,6 +62,7 @@ def test_each_refresh_is_noted_with_its_steps(sites: Directory) -> None:
 
     run(hq, "UPDATE a SET v = 'two' WHERE id = 1", "DELETE FROM b WHERE id = 1")
     run(hq, "INSERT INTO a VALUES (9, 'nine')")
+    run(jfk, "INSERT INTO a VALUES (7, 'seven')")
     snapshots.refresh(jfk, "airport", allow_mass_delete=True)
     second = last(sites)
     assert (second.outcome, second.methods, counts(second)) == (
@@ -116,11 +118,13 @@ def test_one_that_fails_is_noted_with_its_error(sites: Directory) -> None:
     )
     assert again.ended_at - failed.ended_at == again.longest
 
+    run(jfk, "INSERT INTO a VALUES (7, 'seven')")
     here = jfk.url.set(port=1, host="127.0.0.1")
     away = Directory({"jfk": jfk.url, "hq": here})
     with away as some, pytest.raises(SnaptideError):
         snapshots.refresh(some["jfk"], "airport")
     assert {*last(sites).steps} == {"push"}
+    deferred.push(jfk)
     assert len(snapshots.list_refreshes(jfk, "airport")) == 3
     masters.drop_snapshot_log(hq, "b", force=True)
     with pytest.raises(SnaptideError):

@@ -292,10 +292,9 @@ def test_beat_says_it_once_and_goes_on_after_the_upgrade(
     jfk: Site,
     revision: str,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: str,
 ) -> None:
-    monkeypatch.setattr(beat, "enqueue", lambda *_, **__: None)
-    look = beat.Look(Celery(), jfk)
+    look = beat.Look(Celery(broker=broker), jfk)
     call_it(jfk, revision)
     with caplog.at_level(logging.INFO):
         for _ in range(3):
