@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import psutil
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
@@ -227,6 +228,8 @@ def _launch(master: str, settings: dict[str, str]) -> SparkSession:
             # announce itself, and keeps no handle of the JVM, which would never end.
             if SparkContext._gateway is None:
                 _end_jvm()
+            elif not _answers(SparkContext._gateway):
+                _forget_dead_jvm()
             raise
         finally:
             _launching.clear()
@@ -362,6 +365,15 @@ def _is_alive(spark: SparkSession) -> bool:
         return context._jsc is not None and not context._jsc.sc().isStopped()
     except (Py4JError, OSError):
         return False
+
+
+def _answers(gateway: Any) -> bool:
+    """Whether a JVM is there."""
+    try:
+        gateway.jvm.System.nanoTime()
+    except (Py4JError, OSError):
+        return False
+    return True
 
 
 def _forget_dead_jvm() -> None:

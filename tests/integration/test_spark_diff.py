@@ -224,6 +224,36 @@ stop()
     assert list(tmp_path.glob("snaptide-spark-*")) == []
 
 
+def test_starts_again_after_its_jvm_is_killed_while_it_starts(tmp_path: Path) -> None:
+    script = """
+import os, signal, threading, time
+from pyspark import SparkContext
+from snapshots.spark.errors import SparkNotStarted
+from snapshots.spark.session import session, stop
+def kill():
+    while SparkContext._gateway is None:
+        time.sleep(0.001)
+    os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+killing = threading.Thread(target=kill)
+killing.start()
+try:
+    session("local[1]")
+    raise AssertionError("it was there before it was killed")
+except SparkNotStarted:
+    killing.join()
+assert session("local[1]").range(4).count() == 4
+stop()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def _failing_ways() -> dict[str, Callable[[], object]]:
     """Each comparison, of values that Spark does not know or a table that is away."""
     shape = pa.schema([("c1", pa.int32()), ("c2", pa.uint64())])
