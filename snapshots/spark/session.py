@@ -56,10 +56,8 @@ _COMMON = {
     "spark.sql.execution.arrow.localRelationThreshold": "1m",
 }
 
-
 #: How often a server of Spark Connect is asked again, for 18 seconds in all.
 _RETRIES = 5
-
 
 #: How gRPC begins the line of an error that says why.
 _WHY = "details = "
@@ -369,11 +367,9 @@ def _is_alive(spark: SparkSession) -> bool:
 
 def _answers(gateway: Any) -> bool:
     """Whether a JVM is there."""
-    try:
-        gateway.jvm.System.nanoTime()
-    except (Py4JError, OSError):
-        return False
-    return True
+    with suppress(Py4JError, OSError):
+        return gateway.jvm.System.nanoTime() is not None
+    return False
 
 
 def _forget_dead_jvm() -> None:
