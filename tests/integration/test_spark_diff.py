@@ -192,7 +192,6 @@ def test_one_session_a_process(spark: SparkSession) -> None:
 def test_survives_that_someone_stops_spark_or_kills_its_jvm(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    # In a process of its own: others of this run use this one's session.
     script = """
 import os, signal
 from pyspark import SparkContext
@@ -213,14 +212,7 @@ assert os.wait()[1] == 0
 stop()
 stop()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
-    )
-    assert done.returncode == 0, done.stderr
+    _run_apart(script, tmp_path)
     assert list(tmp_path.glob("snaptide-spark-*")) == []
 
 
@@ -244,12 +236,17 @@ except SparkNotStarted:
 assert session("local[1]").range(4).count() == 4
 stop()
 """
+    _run_apart(script, tmp_path)
+
+
+def _run_apart(script: str, folder: Path) -> None:
+    """Run a program in a process of its own: others of this run use our session."""
     done = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
         timeout=600,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
+        env=os.environ | {"TMPDIR": str(folder)},
     )
     assert done.returncode == 0, done.stderr
 
