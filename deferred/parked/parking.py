@@ -19,6 +19,7 @@ from deferred.batches import footprint
 from deferred.batches.called import stored_again
 from deferred.error_catalog import error_call, error_procedure, error_transaction
 from deferred.parked import image
+from deferred.parked.park_reason import ParkReason
 from deferred.procedures.steps import Steps
 from sites.transfer import encodings
 from sites.transfer.values import unnested
@@ -36,12 +37,7 @@ class Parked:
     batch_no: int
     order_no: int
     start_time: datetime
-    #: conflict, error, dependant, quiet or column gone
-    reason: str
-    error_code: str
-    error_message: str
-    #: error transactions that have to be settled first
-    waits_for: tuple[int, ...] = ()
+    why: ParkReason
     #: by replication group, the master at which it began
     sources: Mapping[str, str] | None = None
 
@@ -50,7 +46,6 @@ def park(
     connection: Connection,
     facts: Parked,
     steps: Steps,
-    conflicts: Mapping[int, str],
     narrower: Mapping[sa.TableClause, Mapping[str, str]],
     gone: Mapping[sa.TableClause, Mapping[str, tuple[int, str | None]]],
 ) -> int:
@@ -60,8 +55,6 @@ def park(
 
     Parameters:
         steps: its calls: row changes in work tables, and procedures.
-        conflicts: call number -> the conflict that no rule settled, or the error that a
-            procedure raised.
         narrower: as of `Shipment`.
         gone: by work table, the former numbers and the types of columns that this
             database has dropped, and that the images get.
@@ -69,13 +62,18 @@ def park(
     Returns:
         Its number in the error queue, which operators use.
     """
-    values = {name: getattr(facts, name) for name in facts.__slots__}
-    values["waits_for"] = list(facts.waits_for)
-    values["target_columns"] = _columns(steps.changed, narrower, gone)
-    values["error_message"] = encodings.escaped(connection, facts.error_message)
+    why = facts.why
+    values = {name: getattr(facts, name) for name in facts.__slots__ if name != "why"}
+    values |= {
+        "reason": why.reason,
+        "error_code": why.code,
+        "error_message": encodings.escaped(connection, why.message),
+        "waits_for": list(why.waits_for),
+        "target_columns": _columns(steps.changed, narrower, gone),
+    }
     conflicts = {
-        call_no: encodings.escaped(connection, why)
-        for call_no, why in conflicts.items()
+        call_no: encodings.escaped(connection, conflict)
+        for call_no, conflict in why.conflicts.items()
     }
     error_id: int = connection.execute(
         sa.insert(error_transaction).values(values).returning(error_transaction.c.id)

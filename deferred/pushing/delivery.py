@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
-from deferred.batches import lost_rows, marker, provenance, work
-from deferred.batches.batch import Batch, QueuedTransaction
+from deferred.batches import footprint, lost_rows, marker, provenance, work
+from deferred.batches.batch import QueuedTransaction
+from deferred.batches.footprint import Relation
 from deferred.batches.marker import Marker
 from deferred.batches.relay import of_groups
 from deferred.batches.sender import Sender
@@ -18,13 +20,15 @@ from deferred.batches.shipment import Shipment
 from deferred.batches.unfit import complete
 from deferred.errors import DestinationQuiet, GivesGoneColumn, TransactionRefused
 from deferred.options import QUIET, ErrorAction
+from deferred.parked import error_queue, park_reason, skipped
 from deferred.parked.decided_alone import DecidedAlone
 from deferred.parked.error_dependencies import DEPENDANT, HELD
+from deferred.parked.park_reason import ParkReason
 from deferred.parked.parking import Parked, park
-from deferred.procedures.steps import Steps
-from deferred.pushing.apply_or_reason import ParkReason, skip_rows, tables_of, try_apply
+from deferred.procedures.steps import FAILURES, Steps, apply
 from masters.apply import ApplyUnit, Outcome, SourceTransaction
-from sites import faults
+from masters.rules import table_rules
+from sites import QualifiedName, faults
 from sites.errors import ValueDoesNotFit
 from sites.progress import RowsDone
 from sites.transfer import encodings
@@ -89,9 +93,19 @@ def deliver(
         if isinstance(answer, Outcome):
             delivered = Delivered(resolved=answer.resolved)
         else:
-            facts = partial(_facts, sender, batch, transaction, sources)
+            parked = Parked(
+                origin_id=sender.id,
+                origin=transaction.origin or sender.name,
+                sources=sources or None,
+                origin_transaction=transaction.xid,
+                origin_user=transaction.origin_user,
+                batch_no=batch.number,
+                order_no=transaction.order_no,
+                start_time=transaction.start_time,
+                why=answer,
+            )
             delivered = _park_or_refuse(
-                shipment, sender, steps, answer, facts, on_error, sure=sure
+                shipment, sender, steps, parked, on_error, sure=sure
             )
     faults.point("push.after_apply")
     arrived = shipment.relay.applied(sender, transaction, tables_of(steps))
@@ -181,84 +195,155 @@ def already_answered(at: Marker, to: Marker) -> bool:
     return at.batch_no >= to.batch_no
 
 
+def try_apply(
+    shipment: Shipment, sender: Sender, steps: Steps, *, sure: bool = True
+) -> Outcome | ParkReason:
+    """Apply a transaction whole, or write nothing and return why it failed.
+
+    Parameters:
+        sure: it has certainly not come before; else no rule may settle a conflict.
+    """
+    connection = shipment.target
+    relation = footprint.NOTHING
+    parked = steps.parked
+    if parked is None:
+        parked = lost_rows.any_parked(connection, sender.id)
+    if parked:
+        relation = _dependence(connection, sender, steps)
+    waits_for = relation.error_ids
+    if held := shipment.relay.hold(connection, tables_of(steps)):
+        return park_reason.held(held, waits_for)
+    if relation.lost:
+        return park_reason.lost(waits_for)
+    if relation.certain:
+        return park_reason.waits(waits_for)
+    try:
+        outcome = apply(connection, steps, resolving=sure and not waits_for)
+        if not outcome.unresolved:
+            return outcome
+        failed = park_reason.conflict(outcome)
+    except (DBAPIError, GivesGoneColumn, *FAILURES) as error:
+        failed = park_reason.failure(connection, steps, error)
+    if waits_for and failed.may_follow:
+        waits = park_reason.waits(waits_for, failed.message)
+        return replace(waits, conflicts=failed.conflicts)
+    return failed
+
+
+def _dependence(connection: Connection, sender: Sender, steps: Steps) -> Relation:
+    """Parked transactions that this one may depend on, and whether it surely does.
+
+    Callers ask only if there are parked transactions.
+
+    The dependence is certain if the transaction starts from a row that a parked call
+    would have made, or deletes a row that a parked call refers to; otherwise the
+    master's rows decide. Without old values, the row that it starts from is unknown,
+    and any dependence counts as certain.
+
+    The rows that a procedure reads and writes are not known at all. So a transaction
+    that calls procedures waits for all parked ones; and a parked one that calls
+    procedures may be the reason for any failure of a later one.
+    """
+    unknown = error_queue.with_procedures(connection, sender.id)
+    if steps.calls:
+        everything = error_queue.numbers(connection, sender.id)
+        return Relation(error_ids=everything, certain=True)
+    found = footprint.relations(connection, sender.id, steps.changed, steps.rows)
+    relation = found.get(steps.number, footprint.NOTHING).besides(unknown)
+    if relation.error_ids and not _all_sent(connection, steps):
+        return replace(relation, certain=True)
+    return relation
+
+
+def _all_sent(connection: Connection, steps: Steps) -> bool:
+    return all(
+        table_rules.load(connection, table).comparison.all_sent
+        for table in tables_of(steps)
+    )
+
+
+def tables_of(steps: Steps) -> list[QualifiedName]:
+    return [staged.table.qualified for staged in steps.changed]
+
+
 def _park_or_refuse(
     shipment: Shipment,
     sender: Sender,
     steps: Steps,
-    failed: ParkReason,
-    facts: Callable[[ParkReason], Parked],
+    parked: Parked,
     on_error: ErrorAction,
     *,
     sure: bool,
 ) -> Delivered:
     """Park a transaction that was not applied, whole or in part, or refuse it."""
     connection = shipment.target
-    held = failed.reason == HELD
+    held = parked.why.reason == HELD
     asked = sender.action(tables_of(steps), on_error)
     action = ErrorAction.QUEUE if held else asked
     if action is ErrorAction.STOP or action in QUIET:
-        raise _refusal(facts(failed), action)
+        raise _refusal(parked, action)
     aside, resolved = steps, 0
     if action is ErrorAction.SKIP_ROW and sure:
-        aside, resolved, failed = skip_rows(shipment, sender, steps, failed)
-    parked = facts(failed)
+        aside, resolved, why = _skip_rows(shipment, sender, steps, parked.why)
+        parked = replace(parked, why=why)
     if aside is not steps:
         sources = provenance.set_aside(parked.sources or {}, sender.master)
         parked = replace(parked, sources=sources)
     gone = shipment.gone if steps.unfit is not None else {}
     types = {one: its.columns() for one, its in gone.items()}
-    error_id = park(
-        connection, parked, aside, failed.conflicts, shipment.narrower, types
-    )
+    error_id = park(connection, parked, aside, shipment.narrower, types)
     if steps.unfit is not None:
         complete(connection, error_id)
-    if action is ErrorAction.QUIET_GROUP and failed.reason != DEPENDANT:
+    if action is ErrorAction.QUIET_GROUP and parked.why.reason != DEPENDANT:
         quiet = [
             table
             for table in tables_of(steps)
             if sender.action([table], on_error) is ErrorAction.QUIET_GROUP
         ]
-        shipment.relay.parked(connection, sender, quiet, _why(parked))
+        said = (
+            f"Transaction {parked.origin_transaction} of {parked.origin} was parked: "
+            f"{parked.why.message}"
+        )
+        shipment.relay.parked(connection, sender, quiet, said)
     return Delivered(error_id=error_id, resolved=resolved, held=held)
 
 
-def _why(parked: Parked) -> str:
-    return (
-        f"Transaction {parked.origin_transaction} of {parked.origin} was parked:"
-        f" {parked.error_message}"
-    )
+def _skip_rows(
+    shipment: Shipment, sender: Sender, steps: Steps, failed: ParkReason
+) -> tuple[Steps, int, ParkReason]:
+    """Apply a transaction without its rows in conflict (Ingres: SkipRow).
+
+    Rows that refer to a key or unique value of such a row are left out with it.
+
+    Returns:
+        The steps that the caller has to park, how many conflicts were resolved in the
+        rest, and why the parked steps were not applied. If the rest cannot be applied
+        either, all steps are to be parked.
+    """
+    connection = shipment.target
+    found = dict(failed.conflicts)
+    while failed.reason == "conflict" and failed.conflicts and not steps.calls:
+        for call_no in skipped.following(connection, steps, list(found)):
+            found[call_no] = skipped.REASON
+        rest, aside = skipped.split_conflicts(connection, steps, list(found))
+        if not rest.changed:
+            break
+        answer = try_apply(shipment, sender, rest)
+        if isinstance(answer, Outcome):
+            return aside, answer.resolved, replace(failed, conflicts=found)
+        failed = answer
+        found |= answer.conflicts
+    skipped.rejoin(connection, steps)
+    return steps, 0, replace(failed, conflicts=found)
 
 
 def _refusal(parked: Parked, action: ErrorAction) -> TransactionRefused:
     kind = DestinationQuiet if action in QUIET else TransactionRefused
     return kind(
         f"Transaction {parked.origin_transaction} cannot be applied: "
-        f"{parked.error_message}",
+        f"{parked.why.message}",
         transaction=parked.origin_transaction,
-        reason=parked.reason,
-        error_code=parked.error_code,
+        reason=parked.why.reason,
+        error_code=parked.why.code,
         action=action.value,
-    )
-
-
-def _facts(
-    sender: Sender,
-    batch: Batch,
-    transaction: QueuedTransaction,
-    sources: Mapping[str, str],
-    failed: ParkReason,
-) -> Parked:
-    return Parked(
-        origin_id=sender.id,
-        origin=transaction.origin or sender.name,
-        sources=sources or None,
-        origin_transaction=transaction.xid,
-        origin_user=transaction.origin_user,
-        batch_no=batch.number,
-        order_no=transaction.order_no,
-        start_time=transaction.start_time,
-        reason=failed.reason,
-        error_code=failed.code,
-        error_message=failed.message,
-        waits_for=failed.waits_for,
     )
