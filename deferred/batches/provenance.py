@@ -1,4 +1,4 @@
-"""Where a transaction comes from: the site where it was made, and the masters since.
+"""Where a transaction comes from: the site where it was made, and who sends it now.
 
 A transaction that a master sends on keeps the site where it was made as its origin, and
 by id of a replication group the master at which it began.
@@ -7,7 +7,8 @@ by id of a replication group the master at which it began.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,22 +16,65 @@ from sqlalchemy import ColumnElement, Text, cast, false, func
 from sqlalchemy.dialects.postgresql import JSONB
 
 from deferred.batches.batch import QueuedTransaction
+from deferred.options import ErrorAction
+from deferred.queues.queue import Queue
+from sites import QualifiedName
 
 
-def sources(
-    transaction: QueuedTransaction, sender: str, groups: Iterable[uuid.UUID]
-) -> dict[str, str]:
-    """By id of a group, the master at which a transaction began.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Where the transactions of a push come from, and where they go."""
 
-    Parameters:
-        sender: the site whose queue it is in.
-        groups: those that the sender pushes as one of their masters. In any other
-            group the transaction begins at the destination.
-    """
-    known = dict(transaction.sources or {})
-    return dict.fromkeys(map(str, groups), sender) | {
-        group: source or sender for group, source in known.items()
-    }
+    id: uuid.UUID
+    name: str
+    master: str
+    #: by table, the replication groups that the sender pushes as one of their masters
+    groups: Mapping[QualifiedName, uuid.UUID] = field(default_factory=dict)
+    #: by table, what the push does with transactions that cannot be applied
+    error_actions: Mapping[QualifiedName, ErrorAction] = field(default_factory=dict)
+
+    def pushing(self, queues: Sequence[Queue]) -> Sender:
+        """This sender, with what its queues to the destination say of their tables."""
+        return replace(
+            self,
+            groups={
+                queue.target: queue.group_id
+                for queue in queues
+                if queue.group_id is not None
+            },
+            error_actions={
+                queue.target: ErrorAction(queue.error_action)
+                for queue in queues
+                if queue.error_action != ErrorAction.QUEUE
+            },
+        )
+
+    def action(
+        self, tables: Iterable[QualifiedName], asked: ErrorAction
+    ) -> ErrorAction:
+        """What the push does with a failed transaction that changes these tables.
+
+        Parameters:
+            asked: the push's own option; it overrides the actions of groups.
+        """
+        if asked is not ErrorAction.QUEUE:
+            return asked
+        of_groups = {self.error_actions.get(table, asked) for table in tables}
+        return next((a for a in reversed(ErrorAction) if a in of_groups), asked)
+
+    def sources(
+        self, transaction: QueuedTransaction, groups: Iterable[uuid.UUID]
+    ) -> dict[str, str]:
+        """By id of a group, the master at which a transaction began.
+
+        Parameters:
+            groups: those that the sender pushes as one of their masters. In any other
+                group the transaction begins at the destination.
+        """
+        known = dict(transaction.sources or {})
+        return dict.fromkeys(map(str, groups), self.name) | {
+            group: source or self.name for group, source in known.items()
+        }
 
 
 #: A key beside the groups: the masters that have set aside these rows of a transaction.

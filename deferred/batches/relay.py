@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, select
 
 from deferred.batches.batch import Batch, QueuedTransaction
-from deferred.batches.sender import Sender
+from deferred.batches.provenance import Sender
 from deferred.catalog import duplicate_watch
 from deferred.queues.queue import Queue
 from masters.catalog import group_schema

@@ -16,7 +16,7 @@ from deferred.batches import batch as batches
 from deferred.batches import groups, ledger, procedure_call, whole_window
 from deferred.batches.batch import QueuedTransaction
 from deferred.batches.groups import ApplyGroup
-from deferred.batches.sender import Sender
+from deferred.batches.provenance import Sender
 from deferred.batches.shipment import Shipment, prepare_again
 from deferred.batches.shipping import ship, ship_what_fits
 from deferred.errors import GivesGoneColumn, TransactionRefused

@@ -16,7 +16,7 @@ from deferred.batches import batch as batches
 from deferred.batches import cut, ledger, marker, relay
 from deferred.batches.batch import Batch
 from deferred.batches.groups import ApplyGroup
-from deferred.batches.sender import Sender
+from deferred.batches.provenance import Sender
 from deferred.batches.shipment import Shipment, ask, prepare_shipment, with_calls
 from deferred.errors import OtherSchemaVersion
 from deferred.pushing import apply_groups, streams

@@ -18,7 +18,7 @@ from deferred.batches import batch as batches
 from deferred.batches import footprint, lost_rows, marker, work
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
-from deferred.batches.sender import Sender
+from deferred.batches.provenance import Sender
 from deferred.batches.shipment import Shipment
 from deferred.batches.shipping import ship
 from deferred.parked import error_queue

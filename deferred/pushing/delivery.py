@@ -14,8 +14,8 @@ from deferred.batches import footprint, lost_rows, marker, provenance, work
 from deferred.batches.batch import QueuedTransaction
 from deferred.batches.footprint import Relation
 from deferred.batches.marker import Marker
+from deferred.batches.provenance import Sender
 from deferred.batches.relay import of_groups
-from deferred.batches.sender import Sender
 from deferred.batches.shipment import Shipment
 from deferred.batches.unfit import complete
 from deferred.errors import DestinationQuiet, GivesGoneColumn, TransactionRefused
@@ -82,7 +82,7 @@ def deliver(
         transaction = replace(
             transaction, origin_user=encodings.escaped(connection, user)
         )
-    sources = provenance.sources(transaction, sender.name, sender.groups.values())
+    sources = sender.sources(transaction, sender.groups.values())
     # If the transaction is refused, the savepoint rolls back the note that it arrived.
     watched = shipment.watches(at)
     with connection.begin_nested() if watched else nullcontext():

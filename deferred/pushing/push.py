@@ -15,8 +15,8 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from deferred.batches import marker, reconcile, relay
+from deferred.batches.provenance import Sender
 from deferred.batches.pusher import RELEASED, Turn, only_pusher
-from deferred.batches.sender import Sender
 from deferred.catalog import destination
 from deferred.errors import (
     DestinationQuiet,

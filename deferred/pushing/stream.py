@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from deferred.batches import marker
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
-from deferred.batches.sender import Sender
+from deferred.batches.provenance import Sender
 from deferred.batches.shipment import Shipment
 from deferred.batches.shipping import ship
 from deferred.pushing import compiled

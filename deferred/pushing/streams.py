@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine
 from deferred.batches import marker
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
-from deferred.batches.sender import Sender
+from deferred.batches.provenance import Sender
 from deferred.batches.shipment import Shipment, prepare_again
 from deferred.options import STREAM_CALLS
 from deferred.pushing import apply_groups, dependence

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches import provenance
 from deferred.batches.batch import QueuedTransaction
-from deferred.batches.sender import Sender
+from deferred.batches.provenance import Sender
 from deferred.catalog import duplicate_watch
 from deferred.catalog import queue as queue_catalog
 from deferred.parked import differing

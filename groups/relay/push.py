@@ -8,10 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Insert, Row, func, select
 
-from deferred.batches import provenance
 from deferred.batches.batch import Batch, QueuedTransaction
+from deferred.batches.provenance import Sender
 from deferred.batches.relay import Before, Relay, Terms
-from deferred.batches.sender import Sender
 from deferred.catalog import queue as queue_catalog
 from deferred.catalog import route
 from deferred.queues.queue import Queue
@@ -117,7 +116,7 @@ class PushRelay(Relay):
         tables: Collection[QualifiedName],
     ) -> Insert | None:
         known = {sender.groups[table] for table in tables if table in sender.groups}
-        began = provenance.sources(transaction, sender.name, known)
+        began = sender.sources(transaction, known)
         arrived = {(group, began[str(group)]): 1 for group in known}
         return arrivals.counting(sender.name, arrived)
 

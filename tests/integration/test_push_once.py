@@ -12,7 +12,7 @@ from deferred import PushReport
 from deferred.batches import marker
 from deferred.batches.batch import queued_transactions
 from deferred.batches.cut import next_batch
-from deferred.batches.sender import Sender
+from deferred.batches.provenance import Sender
 from deferred.batches.shipment import prepare_shipment
 from deferred.errors import PositionMismatch
 from deferred.pushing import batch_by_batch

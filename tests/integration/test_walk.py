@@ -22,10 +22,10 @@ STATEMENTS = {
 
 #: By flow, the most files of ours that it calls into.
 FILES = {
-    ALONE: 46,
+    ALONE: 45,
     "refresh of one key": 59,
     "refresh of nothing": 27,
-    "one change over three masters, two pushes": 53,
+    "one change over three masters, two pushes": 52,
     "one synchronous write": 23,
 }
 
