@@ -86,8 +86,7 @@ if TYPE_CHECKING:
     from deferred.purge import QueuePurgeReport as QueuePurgeReport, purge as purge
     from deferred.pushing.everywhere import Pushes as Pushes, push_all as push_all
     from deferred.pushing.push import push as push
-    from deferred.pushing.report import PushReport as PushReport
-    from deferred.pushing.token import NotAToken as NotAToken
+    from deferred.pushing.report import NotAToken as NotAToken, PushReport as PushReport
     from deferred.queues.backlog import (
         Backlog as Backlog,
         list_destinations as list_destinations,

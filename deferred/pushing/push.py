@@ -28,9 +28,8 @@ from deferred.options import ErrorAction, PushArguments, PushOptions
 from deferred.parked import error_queue, notification
 from deferred.pushing import streams
 from deferred.pushing.batch_by_batch import Ends, push_all
-from deferred.pushing.report import PushReport
+from deferred.pushing.report import PushReport, Token
 from deferred.pushing.run import Run
-from deferred.pushing.token import Token
 from deferred.queues import budget, destination_state, queue, unqueued
 from masters.numbers import columns, contact
 from sites import Site, configured, retry, traces

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from deferred.batches.relay import NO_GROUP, Relay
 from deferred.options import PushOptions
 from deferred.pushing.delivery import Delivered
-from deferred.pushing.token import Token
+from deferred.pushing.report import Token
 from sites.progress import Progress, RowsDone
 
 #: A shipment of at least this many calls reports its own progress.

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Text, func, select
 from tenacity import stop_after_delay, wait_fixed
 
-from deferred.pushing.token import Token
+from deferred.pushing.report import Token
 from sites import Site, retry
 from sites.capture import position
 from sites.sessions import identity

@@ -10,7 +10,7 @@ import pytest
 import deferred
 import snapshots
 from deferred.pushing.push import push_small
-from deferred.pushing.token import NotAToken, Token
+from deferred.pushing.report import NotAToken, Token
 from sites import Directory, Site
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.errors import NotShownInTime
