@@ -22,7 +22,7 @@ from deferred.batches.relay import NO_GROUP, Relay, Terms
 from deferred.catalog import delivery
 from deferred.queues import target_columns
 from deferred.queues.queue import Queue
-from masters.rules import Comparison, ruled_columns, table_rules
+from masters.rules import Comparison, table_rules
 from sites import traces
 from sites.sessions.prepared import planned_once
 from sites.tables.table import describe
@@ -202,7 +202,7 @@ def prepare_shipment(
         queues=named,
         staged=staged,
         comparisons=[
-            ruled_columns.known(target, one, seen.version).comparison for one in staged
+            table_rules.known(target, one, seen.version).comparison for one in staged
         ],
         narrower={
             one.source: its

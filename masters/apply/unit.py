@@ -17,7 +17,7 @@ from masters.apply.settlement import Settlement
 from masters.errors import InvalidNetChange, TableAltered
 from masters.resolution.order import moment
 from masters.resolution.scope import Scope
-from masters.rules import ruled_columns, table_rules
+from masters.rules import table_rules
 from masters.rules.table_rules import TableRules
 from sites import QualifiedName, faults
 from sites.errors import RowCountMismatch
@@ -213,7 +213,7 @@ def _begun(connection: Connection, unit: ApplyUnit) -> Row[Any]:
 def _rules(
     connection: Connection, staged: Staged, version: int, *, resolving: bool
 ) -> TableRules:
-    known = ruled_columns.known(connection, staged, version)
+    known = table_rules.known(connection, staged, version)
     return known if resolving else replace(known, rules=())
 
 

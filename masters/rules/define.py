@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from masters.catalog import column_group, resolution_rule
 from masters.errors import RuleExists, UnknownRule
 from masters.resolution.conflict import Kind
-from masters.rules import rulebook, ruled_columns
+from masters.rules import rulebook
 from masters.rules.catalog import insert
 from masters.rules.checks import checked, require_columns
 from masters.rules.rule import Rule
@@ -198,7 +198,7 @@ def _add(
         insert(connection, where, rule)
         what = f"add {method} for {kind} conflicts of {where}"
         of_rule = TableRules(table=where, groups={}, rules=(rule,))
-        rulebook.note(connection, what, {where: ruled_columns.named(of_rule)})
+        rulebook.note(connection, what, {where: of_rule.names})
         return rule
 
 

@@ -28,10 +28,9 @@ from sqlalchemy import Connection
 from masters.catalog import column_group, comparison, resolution_rule, rules_version
 from masters.errors import BadRulebook
 from masters.rules import catalog as rule_catalog
-from masters.rules import ruled_columns
+from masters.rules import table_rules
 from masters.rules.document import Rulebook, differences, documents, parsed
-from masters.rules.ruled_columns import Said
-from masters.rules.table_rules import TableRules, load, ruled
+from masters.rules.table_rules import Said, TableRules, load, ruled
 from sites import QualifiedName, Site, names
 from sites.sessions import identity
 from sites.tables.table import describe
@@ -75,7 +74,7 @@ def apply(
         changes = differences(read(connection), documents(wanted))
         if changes:
             said = {
-                one.table: ruled_columns.named(one)
+                one.table: one.names
                 for one in wanted
                 if documents([one]) != documents([load(connection, one.table)])
             }
@@ -155,6 +154,6 @@ def note(connection: Connection, what: str, said: Said) -> None:
         sa.insert(rules_version).values(
             what=what,
             rules=documents(every),
-            columns=ruled_columns.numbers(connection, every, said),
+            columns=table_rules.numbers(connection, every, said),
         )
     )

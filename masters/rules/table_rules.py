@@ -1,19 +1,34 @@
-"""Reading the comparison, column groups and rules of a table from the catalog."""
+"""The comparison, column groups and rules of a table, as the catalog has them.
+
+Rules name columns. If columns exchange names at the master, a rule would decide
+conflicts of another column than it was made for; so each version of the rules keeps
+the numbers that the columns had when somebody named them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, and_, func, or_, select
 
 from masters.catalog import column_group, comparison, resolution_rule, rules_version
+from masters.errors import RulesMoved
 from masters.resolution.conflict import Kind
 from masters.rules.rule import Rule
 from sites import QualifiedName
 from sites.sessions.prepared import planned_once
+from sites.tables.table import Table, find_table
+from sites.writing.same_columns import others
+from sites.writing.staged import Staged
+
+#: By a table's oid as text, the numbers of columns by name.
+Numbers: TypeAlias = Mapping[str, Mapping[str, int]]
+
+#: For each table, names of columns that an operator names now.
+Said: TypeAlias = Mapping[QualifiedName, Collection[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +81,25 @@ class TableRules:
     #: a rule decides by when the master deleted a row
     ask_when_deleted: bool = False
 
+    @property
+    def names(self) -> set[str]:
+        """Names in the rules that may be those of columns."""
+        compared = self.comparison
+        found = {
+            *(name for members in self.groups.values() for name in members),
+            *compared.not_at_update,
+            *compared.not_at_delete,
+            *compared.not_sent_at_update,
+            *compared.not_sent_at_delete,
+        }
+        if compared.row_version is not None:
+            found.add(compared.row_version)
+        for rule in self.rules:
+            for value in rule.parameters.values():
+                listed = value if isinstance(value, list) else [value]
+                found.update(one for one in listed if isinstance(one, str))
+        return found
+
     def partition(
         self, columns: Sequence[str]
     ) -> list[tuple[str | None, tuple[str, ...]]]:
@@ -91,6 +125,10 @@ LAST_VERSION = (
     .label("version")
 )
 
+
+_LAST_COLUMNS = planned_once(
+    select(rules_version.c.columns).order_by(rules_version.c.id.desc()).limit(1)
+)
 
 _COMPARED = (
     comparison.c.row_version,
@@ -185,3 +223,74 @@ def of(catalog: sa.Table, table: QualifiedName) -> sa.ColumnElement[bool]:
 def named(table: QualifiedName) -> dict[str, str]:
     """The columns by which catalog tables name a table of the user's."""
     return {"table_schema": table.schema, "table_name": table.name}
+
+
+def numbers(
+    connection: Connection, every: Collection[TableRules], said: Said
+) -> Numbers:
+    """The numbers of the columns that rules name, for a new version of the rules.
+
+    A column that nobody named now keeps the number that it had.
+
+    Parameters:
+        every: the rules from now on.
+    """
+    before = _noted(connection)
+    found: dict[str, dict[str, int]] = {}
+    for rules in every:
+        table = find_table(connection, rules.table)
+        if table is None:  # rules may outlive it
+            continue
+        now = {column.name: column.number for column in table.columns}
+        kept = before.get(str(table.oid), {})
+        again = said.get(rules.table, ())
+        found[str(table.oid)] = {
+            name: now[name] if name in again or name not in kept else kept[name]
+            for name in rules.names
+            if name in now or name in kept
+        }
+    return found
+
+
+def moved(
+    connection: Connection, rules: TableRules, table: Table
+) -> dict[str, str | None]:
+    """Columns that are not those their rules were made for.
+
+    Returns:
+        By name, the name that the intended column has now; None if it is gone.
+    """
+    known = _noted(connection).get(str(table.oid), {})
+    return others({n: known[n] for n in rules.names if n in known}, table)
+
+
+def known(connection: Connection, staged: Staged, now: int) -> TableRules:
+    """The rules of a staged table, read again only if any rule has changed.
+
+    Parameters:
+        now: the current version of the rules.
+
+    Raises:
+        RulesMoved: they were made for other columns.
+    """
+    return staged.keep(("rules", now), lambda: _read(connection, staged.table))
+
+
+def _read(connection: Connection, table: Table) -> TableRules:
+    rules = load(connection, table.qualified)
+    for name, called in moved(connection, rules, table).items():
+        raise RulesMoved(message(table, name, called), column=name, called=called)
+    return rules
+
+
+def message(table: Table, name: str, called: str | None) -> str:
+    """What is wrong with a column that rules name."""
+    now = "gone" if called is None else f"called {called}"
+    return (
+        f"Column {name} of {table.qualified} is not the column that its rules were "
+        f"made for: that one is {now}."
+    )
+
+
+def _noted(connection: Connection) -> Numbers:
+    return connection.execute(_LAST_COLUMNS).scalar() or {}

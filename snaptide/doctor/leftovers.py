@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, text
 
 from masters.errors import RulesMoved
-from masters.rules import ruled_columns
+from masters.rules import table_rules
 from masters.rules.table_rules import load, ruled
 from sites.tables.table import describe
 from snaptide.doctor.finding import Finding, error, warning
@@ -51,12 +51,12 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
             )
             continue
         of_now = describe(connection, table)
-        moved = ruled_columns.moved(connection, load(connection, table), of_now)
+        moved = table_rules.moved(connection, load(connection, table), of_now)
         for name, called in moved.items():
             yield error(
                 site,
                 f"rules of {table}",
-                f"{ruled_columns.message(of_now, name, called)} Pushes of its "
+                f"{table_rules.message(of_now, name, called)} Pushes of its "
                 "changes stop.",
                 RulesMoved.hint,
             )
