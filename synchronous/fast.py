@@ -24,8 +24,8 @@ from sites.tables import table_state
 from sites.tables.table import ForeignKey, Table
 from sites.transfer.types import NativeType
 from sites.transfer.values import from_text
-from sites.writing import same_columns, write
-from sites.writing.staged import Staged
+from sites.writing import write
+from sites.writing.staged import Staged, described_columns, moved_columns
 from synchronous.template import Bound, Template
 
 #: Values as text, in the order of the queue's columns.
@@ -121,9 +121,9 @@ def _staged(
         identity=queue.identity_columns,
     )
     # Users' sessions may print types with another schema.
-    described = same_columns.described([staged], with_types=False)
+    described = described_columns([staged], with_types=False)
     # PostgreSQL's caches know of new names also if the transaction's snapshot does not.
-    moved = sa.func.cardinality(same_columns.moved(described))
+    moved = sa.func.cardinality(moved_columns(described))
     unaltered = table_state.state(table.oid) == sa.literal(state, sa.Text)
     same = (moved == sa.literal_column("0"), unaltered)
     return replace(staged, source=call.where(*same).subquery("call"))  # type: ignore[arg-type]

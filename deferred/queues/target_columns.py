@@ -22,7 +22,7 @@ from masters.errors import UnknownColumn
 from sites import QualifiedName
 from sites.tables import locks, lossy
 from sites.tables.table import Table, describe
-from sites.writing.same_columns import others
+from sites.writing.staged import others
 
 
 def note(connection: Connection, queue: Queue, target: Table) -> None:

@@ -26,9 +26,15 @@ from sites.sessions import settings
 from sites.sessions.prepared import planned_once
 from sites.tables import instead
 from sites.words import counted, does
-from sites.writing import same_columns, triggered, write
+from sites.writing import triggered, write
 from sites.writing.row_by_row import write_rows
-from sites.writing.staged import MOVE, UPDATES, Staged
+from sites.writing.staged import (
+    MOVE,
+    UPDATES,
+    Staged,
+    described_columns,
+    moved_columns,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +108,7 @@ def _begin(tables: tuple[QualifiedName, ...]) -> Select[*tuple[Any, ...]]:
             table_rules.LAST_VERSION,
             _ANY_DEFERRABLE,
             reached.TABLES,
-            same_columns.moved().label("moved"),
+            moved_columns().label("moved"),
             instead.found().label("instead"),
             *(lock.label(f"locked{n}") for n, lock in enumerate(locks)),
         )
@@ -194,7 +200,7 @@ def _begun(connection: Connection, unit: ApplyUnit) -> Row[Any]:
         one for one, count in zip(unit.staged, unit.counts, strict=True) if count
     ]
     begin = _begin(tuple(dict.fromkeys(one.table.qualified for one in changed)))
-    values = {**triggered.values(whose), **same_columns.described(changed)}
+    values = {**triggered.values(whose), **described_columns(changed)}
     known_as = connection.execute(begin, values).one()
     if known_as.moved:
         raise TableAltered(

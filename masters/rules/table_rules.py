@@ -21,8 +21,7 @@ from masters.rules.rule import Rule
 from sites import QualifiedName
 from sites.sessions.prepared import planned_once
 from sites.tables.table import Table, find_table
-from sites.writing.same_columns import others
-from sites.writing.staged import Staged
+from sites.writing.staged import Staged, others
 
 #: By a table's oid as text, the numbers of columns by name.
 Numbers: TypeAlias = Mapping[str, Mapping[str, int]]

@@ -27,7 +27,7 @@ def message(table: QualifiedName | str, rule: str) -> str:
 
 
 def found() -> ColumnElement[Any]:
-    """Such a rule of one of the tables that `same_columns.described` names.
+    """Such a rule of one of the tables that `staged.described_columns` names.
 
     It is a list of the table's oid and the rule's name; NULL if there is none.
     """

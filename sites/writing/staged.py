@@ -3,18 +3,36 @@
 One source table holds the changes: `kind` (I insert, U update, M update that changes
 the key, D delete, R delete and insert of one key), `n1`.. the new and, if it has them,
 `o1`.. the old values.
+
+Statements name columns, and a table can be altered after it was described; so columns
+are checked by their numbers. PostgreSQL looks up the present names in its caches, so
+that the answer is right also in a transaction whose snapshot is older. A statement
+locks the tables that it names before it runs: a table that it names keeps its columns
+until the end of the transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, FromClause, TableClause, and_, case, func
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    TableClause,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    literal_column,
+)
+from sqlalchemy.dialects.postgresql import OID
 
 from sites.tables.table import Table, Unique
+from sites.transfer.values import array_text
 
 Kept = TypeVar("Kept")
 
@@ -22,6 +40,18 @@ Kept = TypeVar("Kept")
 MOVE = "M"
 
 UPDATES = ("U", MOVE)
+
+#: What is known of a described column.
+_TYPES: Mapping[str, sa.types.TypeEngine[Any]] = {
+    "oid": OID(),
+    "schema": Text(),
+    "table": Text(),
+    "name": Text(),
+    "number": sa.Integer(),
+    "type": Text(),
+}
+
+_IDENTIFIED = "pg_identify_object('pg_catalog.pg_class'::regclass, was.oid, was.number)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,3 +186,91 @@ def _is(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
         # As one array: the values may be more than a statement takes.
         return column == func.any(sa.literal(list(value), sa.ARRAY(column.type)))
     return column == value
+
+
+def described_columns(
+    staged: Sequence[Staged], *, with_types: bool = True
+) -> dict[str, str]:
+    """The staged columns as their tables were described: for `moved_columns`.
+
+    Parameters:
+        with_types: the statement runs in a session of ours, which prints types alike.
+    """
+    rows = [
+        (
+            one.table.oid,
+            one.table.schema,
+            one.table.name,
+            name,
+            (column := one.table.column(name)).number,
+            column.type if with_types else None,
+        )
+        for one in staged
+        for name in one.columns
+    ]
+    parts = zip(*rows, strict=True) if rows else ((),) * len(_TYPES)
+    return {
+        f"its_{part}": array_text(values)
+        for part, values in zip(_TYPES, parts, strict=True)
+    }
+
+
+def others(numbers: Mapping[str, int], table: Table) -> dict[str, str | None]:
+    """Columns whose names others have by now.
+
+    Parameters:
+        numbers: of columns of this table, by the names that they had.
+
+    Returns:
+        By name, the name that the column has now; None if it is gone.
+    """
+    called = {column.number: column.name for column in table.columns}
+    return {
+        name: called.get(number)
+        for name, number in numbers.items()
+        if name in table.names and called.get(number) != name
+    }
+
+
+def moved_columns(values: Mapping[str, str] | None = None) -> ColumnElement[list[str]]:
+    """The names of described columns that are others by now, or have another type.
+
+    Parameters:
+        values: those of `described_columns`; otherwise the statement gets them when it
+            is run.
+    """
+    arrays = [
+        cast(
+            sa.bindparam(f"its_{part}", values and values[f"its_{part}"], type_=Text),
+            sa.ARRAY(type_),
+        )
+        for part, type_ in _TYPES.items()
+    ]
+    was = func.unnest(*arrays).table_valued(
+        *(sa.column(part, type_) for part, type_ in _TYPES.items())
+    )
+    was = was.render_derived(name="was")
+    full = func.format("%I.%I.%I", was.c.schema, was.c.table, was.c.name)
+    now = literal_column(f"({_IDENTIFIED}).identity", Text)
+    moved_or_altered = sa.or_(
+        now.is_distinct_from(full), _type(was).is_distinct_from(was.c.type)
+    )
+    listed = sa.select(full).select_from(was).where(moved_or_altered)
+    return func.array(listed.scalar_subquery(), type_=sa.ARRAY(Text))
+
+
+def _type(was: sa.FromClause) -> ColumnElement[str | None]:
+    """The type as it is printed now; NULL if it was not described."""
+    column = sa.table(
+        "pg_attribute", *map(sa.column, ("attrelid", "attnum", "atttypid", "atttypmod"))
+    ).c
+    # A scalar, so that PostgreSQL looks up each column by its number.
+    return (
+        sa.select(func.format_type(column.atttypid, column.atttypmod))
+        .where(
+            column.attrelid == was.c.oid,
+            column.attnum == was.c.number,
+            was.c.type.is_not(None),
+        )
+        .scalar_subquery()
+    )
