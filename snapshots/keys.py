@@ -1,18 +1,28 @@
-"""Keys of rows, as the databases print them: one column of texts for each part."""
+"""The two databases of a comparison, and keys of rows as these print them.
+
+Keys have one column of texts for each part.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy import Select, Text, cast, select
+from sqlalchemy import Connection, Select, Text, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from sites.extras import pa, pc
+from sites.sessions.site import Site
+from sites.transfer import arrow
+from sites.transfer.transport import copy_out_csv, literal_text
 from sites.transfer.types import NativeType
 from sites.transfer.values import array_text
-from snapshots.side import FEW, Side
+
+#: More rows than this are worth a connection of their own that reads no text.
+FEW = 50_000
 
 #: Keys in one statement.
 CHUNK = 250_000
@@ -22,6 +32,51 @@ ALWAYS_FEW = 10_000
 
 #: A table with the columns `k1`, `k2`, ...
 Keys: TypeAlias = "pa.Table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """A database, and a REPEATABLE READ transaction there that stays open."""
+
+    site: Site
+    at: Connection
+
+    def moment(self) -> str:
+        """Export the transaction's moment for other sessions, and return its name."""
+        return str(self.at.scalar(select(func.pg_export_snapshot())))
+
+    def read(self, query: Select[Any], shape: pa.Schema, *, many: bool) -> pa.Table:
+        """Run a query, and hold its rows as an Arrow table.
+
+        Parameters:
+            query: casts values that must travel as text
+                (`sites.transfer.arrow.carrier`).
+            many: whether it is likely to find more than a few rows.
+        """
+        if not many:
+            text = copy_out_csv(self.at, query)
+            return arrow.from_csv(pa.py_buffer(text), shape)
+        sql = literal_text(query)
+        self.site.release()
+        found = arrow.read_table(self.site.libpq_uri(), sql, snapshot=self.moment())
+        return pa.Table.from_arrays(found.columns, schema=shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """The master and the site."""
+
+    master: Side
+    site: Side
+
+    def read(
+        self, there: Select[Any], here: Select[Any], shape: pa.Schema, *, many: bool
+    ) -> tuple[pa.Table, pa.Table]:
+        """Read from both at the same time."""
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            theirs = beside.submit(self.master.read, there, shape, many=many)
+            present = self.site.read(here, shape, many=many)
+            return theirs.result(), present
 
 
 def none(names: Sequence[str]) -> Keys:
@@ -96,7 +151,7 @@ def as_rows(keys: Keys, kinds: Sequence[NativeType]) -> sa.FromClause:
         cast(sa.literal(_array(column), Text), ARRAY(kind if plain else Text))
         for column, kind in zip(keys.columns, kinds, strict=True)
     ]
-    found = sa.func.unnest(*arrays).table_valued(
+    found = func.unnest(*arrays).table_valued(
         *keys.column_names, name="wanted", joins_implicitly=True
     )
     rows = found.render_derived()
@@ -113,7 +168,7 @@ def numbered(keys: Keys, kinds: Sequence[NativeType]) -> sa.FromClause:
         for column in keys.columns
     ]
     names = keys.column_names
-    texts = sa.func.unnest(*arrays).table_valued(
+    texts = func.unnest(*arrays).table_valued(
         *names, with_ordinality="no", name="texts", joins_implicitly=True
     )
     rows = texts.render_derived()

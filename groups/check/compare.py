@@ -21,8 +21,7 @@ from snapshots import keys
 from snapshots.check.compare import SLICE
 from snapshots.differences import buckets, comparison, difference, large
 from snapshots.differences.buckets import Differing, Sums
-from snapshots.keys import Keys
-from snapshots.side import FEW
+from snapshots.keys import FEW, Keys
 
 _Result = TypeVar("_Result")
 

@@ -30,8 +30,8 @@ from sites.errors import SiteUnreachable
 from sites.sessions import identity, lost
 from sites.sessions.identity import Identity
 from sites.sessions.site import autocommit
+from snapshots.keys import Side
 from snapshots.refreshing.task import hold
-from snapshots.side import Side
 
 #: How often a check begins anew if the group or its queues change again and again.
 ATTEMPTS = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Select, select
@@ -22,10 +22,7 @@ from snapshots.definitions.snapshot import key_types
 from snapshots.differences import images
 from snapshots.differences.images import Layout
 from snapshots.errors import RowsHidden
-from snapshots.side import Side
-
-if TYPE_CHECKING:
-    from snapshots.keys import Keys
+from snapshots.keys import Keys, Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

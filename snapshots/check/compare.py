@@ -17,8 +17,7 @@ from snapshots.differences.buckets import Differing
 from snapshots.differences.comparison import Small
 from snapshots.differences.shared_job import Pair
 from snapshots.differences.window import COMPLETE, Member
-from snapshots.keys import Keys
-from snapshots.side import FEW, Sides
+from snapshots.keys import FEW, Keys, Sides
 
 #: How many differing rows this process looks at together.
 SLICE = 100_000

@@ -23,8 +23,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sites.conditions.ranges import Range
 from snapshots.check.reader import Leaves, Read, Reader
-from snapshots.keys import Keys
-from snapshots.side import FEW, Side
+from snapshots.keys import FEW, Keys, Side
 
 if TYPE_CHECKING:
     import pyarrow as pa

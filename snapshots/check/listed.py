@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, Text, case, cast, func, literal, s
 from sites.extras import pa
 from snapshots.check.report import AnyKind, AnyReason, Count
 from snapshots.differences.images import Layout
-from snapshots.side import Side
+from snapshots.keys import Side
 
 #: Longer values are cut in reports, with a mark that says how long they are.
 LONGEST = 200

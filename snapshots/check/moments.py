@@ -20,8 +20,8 @@ from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences import failing_lens, moved, revoked, window
 from snapshots.differences.window import COMPLETE, Window
 from snapshots.errors import PositionMoved
+from snapshots.keys import Side, Sides
 from snapshots.refreshing import task
-from snapshots.side import Side, Sides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

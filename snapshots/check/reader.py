@@ -27,8 +27,7 @@ from snapshots import keys
 from snapshots.differences import buckets, images
 from snapshots.differences.buckets import Differing, Sums
 from snapshots.differences.window import Member
-from snapshots.keys import Keys
-from snapshots.side import Side, Sides
+from snapshots.keys import Keys, Side, Sides
 
 #: How many pages a statement reads that need not be short: 128 MB, if they have the
 #: usual size. PostgreSQL sums up so many rows in a second or two, and the 2^15 sums

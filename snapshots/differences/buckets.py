@@ -26,7 +26,7 @@ from snapshots import keys
 from snapshots.differences import images
 from snapshots.differences.images import Layout
 from snapshots.differences.window import Member
-from snapshots.side import Sides
+from snapshots.keys import Sides
 
 #: A server that gives a query the usual 4 MB makes this many sums in memory.
 BUCKETS = 2**15

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,19 +19,21 @@ from sites import QualifiedName
 from sites.conditions import ranges
 from sites.extras import pa
 from snapshots import keys
-from snapshots.differences import buckets, difference, images, width, window
+from snapshots.differences import buckets, difference, images, window
 from snapshots.differences.shared_job import MOST_BYTES, Pair
 from snapshots.differences.stage import Stage
 from snapshots.differences.window import COMPLETE, FAST, Member
-from snapshots.keys import ALWAYS_FEW, Keys
+from snapshots.keys import ALWAYS_FEW, FEW, Keys, Side, Sides
 from snapshots.reports import Cause, WayTaken
-from snapshots.side import FEW, Side, Sides
 
 #: The way of a complete refresh by which both sides sum up the rows first.
 SUMS = "sums"
 
 #: More rows than this are compared by executors, as are rows of more than `MOST_BYTES`.
 SMALL_WINDOW = 250_000
+
+#: A value takes no less than this share of its bytes, however it is compressed.
+_COMPRESSED = 1 / 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +144,9 @@ def site_keys(site: Side, member: Member) -> Keys:
 def is_too_wide(sides: Sides, one: Small, apart: int | None = None) -> bool:
     """Whether the images of a window have more bytes than this process should hold.
 
+    A limit of rows bounds the bytes as long as rows fit into pages. Longer values are
+    stored apart (TOAST): only where a table has such values, the databases are asked.
+
     Parameters:
         apart: the bytes of values that the base table stores apart; None if they have
             to be asked for.
@@ -149,10 +155,31 @@ def is_too_wide(sides: Sides, one: Small, apart: int | None = None) -> bool:
         leaves = ranges.leaves(sides.site.at, one.member.snapshot.base)
         apart = sum(leaf.apart for leaf in leaves.values())
     theirs = sum(leaf.apart for leaf in one.member.parts.values())
-    if not width.may_be_wide(theirs + apart):
+    if theirs + apart <= MOST_BYTES * _COMPRESSED:
         return False
-    there, here = _queries(sides, one)
-    return width.are_wide(sides, images.schema(one.member), there, here)
+    shape, (there, here) = images.schema(one.member), _queries(sides, one)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        at_master = beside.submit(_size, sides.master, shape, there)
+        present = _size(sides.site, shape, here)
+        return at_master.result() + present > MOST_BYTES
+
+
+def _size(side: Side, shape: pa.Schema, queries: Sequence[Select[Any]]) -> int:
+    """The bytes of all texts and binary values that queries of images find.
+
+    PostgreSQL knows the length of a text or `bytea` without reading it.
+    """
+    if not queries:
+        return 0
+    rows = sa.union_all(*queries).subquery("rows")
+    lengths = [
+        func.coalesce(func.octet_length(rows.c[field.name]), 0)
+        for field in shape
+        if pa.types.is_string(field.type) or pa.types.is_binary(field.type)
+    ]
+    # The lengths of one row may be more than an integer holds.
+    total = sum((func.sum(one) for one in lengths), start=sa.literal(0))
+    return int(side.at.scalar(select(total).select_from(rows)) or 0)
 
 
 def _queries(sides: Sides, one: Small) -> tuple[list[Select[Any]], list[Select[Any]]]:

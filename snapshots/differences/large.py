@@ -22,8 +22,7 @@ from snapshots.differences import buckets, comparison, difference, images, stage
 from snapshots.differences.comparison import Compared, Small
 from snapshots.differences.stage import Stage
 from snapshots.differences.window import FAST, Member
-from snapshots.keys import Keys
-from snapshots.side import Side, Sides
+from snapshots.keys import Keys, Side, Sides
 
 #: How many keys one task compares.
 PART = 100_000

@@ -22,9 +22,8 @@ from snapshots.differences import images, stage
 from snapshots.differences.comparison import Compared
 from snapshots.differences.stage import Stage
 from snapshots.differences.window import Member
-from snapshots.keys import Keys
+from snapshots.keys import FEW, Keys, Side, Sides
 from snapshots.reports import Cause
-from snapshots.side import FEW, Side, Sides
 
 #: A report names so many rows of a table; the others are counted together.
 NAMED = 5

@@ -28,8 +28,7 @@ from snapshots.definitions import parents
 from snapshots.definitions.parents import Parent
 from snapshots.definitions.snapshot import key_types
 from snapshots.differences.window import COMPLETE, FAST, LOAD, Member, Window, site_keys
-from snapshots.keys import CHUNK, Keys, as_rows
-from snapshots.side import FEW, Side, Sides
+from snapshots.keys import CHUNK, FEW, Keys, Side, Sides, as_rows
 
 
 def find(sides: Sides, seen: Window, *, trust_site: bool = True) -> Window:

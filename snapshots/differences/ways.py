@@ -17,7 +17,7 @@ from snapshots.differences import comparison, window
 from snapshots.differences.comparison import SUMS
 from snapshots.differences.estimate import Costs, cheapest, estimate
 from snapshots.differences.window import COMPLETE, FAST, LOAD, Member, Window
-from snapshots.side import Side, Sides
+from snapshots.keys import Side, Sides
 
 
 def choose(

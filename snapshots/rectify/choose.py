@@ -17,9 +17,9 @@ from snapshots.check import commit_times
 from snapshots.check.moments import Moments
 from snapshots.check.report import Kind
 from snapshots.differences.window import Member
+from snapshots.keys import Side
 from snapshots.rectify.found import Found
 from snapshots.rectify.report import Extra, Missing, Reference, Take
-from snapshots.side import Side
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -29,11 +29,11 @@ from snapshots.definitions.errors import (
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences import images
 from snapshots.differences.window import Member
+from snapshots.keys import Side
 from snapshots.rectify import choose
 from snapshots.rectify.errors import BadRule
 from snapshots.rectify.found import Found
 from snapshots.rectify.report import Take
-from snapshots.side import Side
 
 #: How types begin whose values can tell which row is newer.
 _GROWING = ("timestamp", "date", "smallint", "integer", "bigint")

@@ -40,7 +40,7 @@ from snapshots.differences.comparison import Compared, Small
 from snapshots.differences.stage import Stage
 from snapshots.differences.window import FAST, LOAD, Window
 from snapshots.errors import PositionMoved
-from snapshots.keys import Keys
+from snapshots.keys import Keys, Side, Sides
 from snapshots.merging.merge import Merged
 from snapshots.refreshing import (
     extra_keys,
@@ -61,7 +61,6 @@ from snapshots.refreshing.task import (
     take_over,
 )
 from snapshots.reports import SnapshotReport
-from snapshots.side import Side, Sides
 
 #: Batches that a traced refresh is linked to, at most.
 LINKS = 32

@@ -18,9 +18,8 @@ from sites.conditions import ranges
 from snapshots.differences import comparison, large
 from snapshots.differences.comparison import Small
 from snapshots.differences.window import Member
-from snapshots.keys import Keys
+from snapshots.keys import Keys, Sides
 from snapshots.refreshing.task import hold
-from snapshots.side import Sides
 
 #: What a window needs before the site's own moment, and how many seconds that took.
 Ready: TypeAlias = "tuple[Keys | large.Prepared, float]"

@@ -11,7 +11,7 @@ import pytest
 
 import snapshots
 from sites import Directory, Site
-from snapshots.side import Side
+from snapshots.keys import Side
 from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.linked_table import run
