@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from psycopg import errors as pg
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row
 
 from deferred.batches import ledger, lost_rows, reconcile
 from deferred.queues import refresh_coverage
@@ -17,41 +16,35 @@ from deferred.queues.queue import list_queues
 from masters.contracts import contract
 from masters.log import catalog as log_catalog
 from masters.log import registration, site_ddl, whole
-from masters.numbers import contact
+from masters.numbers import contact as numbers
 from sites import faults, traces
 from sites.progress import Progress
 from sites.sessions.peers import Pair
 from snapshots.creating import answers, base_table, follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
-from snapshots.definitions.refresh_notes import COMPARE, MERGE, START, WINDOW
-from snapshots.definitions.refresh_notes import LOAD as LOADING
+from snapshots.definitions.refresh_notes import MERGE, START, WINDOW
 from snapshots.differences import (
-    comparison,
     difference,
     failing_lens,
-    large,
-    leaving,
     moved,
     stage,
     ways,
     window,
 )
-from snapshots.differences.comparison import Compared, Small
+from snapshots.differences.comparison import Compared
 from snapshots.differences.stage import Stage
-from snapshots.differences.window import FAST, LOAD, Window
+from snapshots.differences.window import FAST, Window
 from snapshots.errors import PositionMoved
-from snapshots.keys import Keys, Side, Sides
+from snapshots.keys import Side, Sides
 from snapshots.merging.merge import Merged
 from snapshots.refreshing import (
     extra_keys,
-    first_load,
     former,
     idle,
-    meeting,
     past_refreshes,
-    site_moment,
 )
 from snapshots.refreshing.commit import commit
+from snapshots.refreshing.moments import Contact, read_and_compare
 from snapshots.refreshing.task import (
     Task,
     hold_master,
@@ -85,7 +78,7 @@ def refresh_once(
             site, master, task.here, name, _AT_MASTER, **_asked(task)
         )
         if task.group.numbered:
-            contact.keep_supplied(site, master, pair)
+            numbers.keep_supplied(site, master, pair)
         if row.site_ddl and follow_ddl.waiting(site_ddl.of(row.site_ddl), task.members):
             raise DdlWaits
         registered = _registered(master, task, row, pair)
@@ -101,7 +94,7 @@ def refresh_once(
             master.commit()
             return nothing_since, _unchanged(task)
         _start_spark(master, task)
-        meet = partial(meeting.meet, meeting.open_beside(task, beside), pair)
+        contact = Contact.open(task, pair, beside)
         task.steps.begin(WINDOW)
         seen = _window(master, site, task, registered)
         _make_logs_whole(task, seen)
@@ -116,8 +109,8 @@ def refresh_once(
         seen = _completed(task, sides, seen)
         lensed = [member for member in seen.members if member.old]
         with failing_lens.named(task.master, lensed) if lensed else nullcontext():
-            here, compared, loaded = _read_and_compare(
-                task, sides, meet, seen, progress
+            here, compared, loaded = read_and_compare(
+                task, sides, contact, seen, progress
             )
     faults.point("refresh.after_stage")
     task.steps.begin(MERGE)
@@ -224,45 +217,6 @@ def _asked(task: Task) -> dict[str, Any]:
     return asked
 
 
-@traces.span("compare")
-def _read_and_compare(
-    task: Task,
-    sides: Sides,
-    meet: Callable[[Window], None],
-    seen: Window,
-    progress: Progress | None,
-) -> tuple[str, list[Compared], dict[str, int]]:
-    """Begin the site's own moment, and compare it with the master's.
-
-    Parameters:
-        meet: has both sides remember the window.
-
-    Returns:
-        The site's position, the differences, and the rows of each first load.
-    """
-    master = sides.master.at
-    known = [m for m in seen.members if m.method != LOAD]
-    task.steps.begin(COMPARE)
-    prepared = [site_moment.prepare(sides, member) for member in known]
-    here, mine = site_moment.begin(sides, known, prepared)
-    meet(seen)
-    # The connection still answers: the master has not been restored since.
-    master.scalar(select(1))
-    loaded = _load(task, master, seen, progress)
-    task.steps.begin(COMPARE)
-    faults.point("refresh.after_load")
-    ready = [keys for keys, _ in prepared]
-    found = _compare(sides, seen, ready, mine)
-    compared = [
-        replace(
-            leaving.tell_apart(sides, one) if one.may_leave else one,
-            way=comparison.way_taken(sides, one, seconds),
-        )
-        for one, (_, seconds) in zip(found, prepared, strict=True)
-    ]
-    return here, compared, loaded
-
-
 def _tell_master(task: Task, seen: Window) -> None:
     """Tell the master what its logs and its notes for this site need not keep.
 
@@ -306,45 +260,6 @@ def _start_spark(master: Connection, task: Task) -> None:
         master.rollback()
         difference.session()
         hold_master(master, task.members, "refresh")
-
-
-def _compare(
-    sides: Sides,
-    seen: Window,
-    ready: Sequence[Keys | large.Prepared],
-    mine: Sequence[Keys],
-) -> list[Compared]:
-    """The differences of all snapshots, in their order: small ones in one job."""
-    known = [m for m in seen.members if m.method != LOAD]
-    small = [
-        Small(member=member, changed=changed, mine=keys)
-        for member, changed, keys in zip(known, ready, mine, strict=True)
-        if not isinstance(changed, large.Prepared)
-    ]
-    compared = comparison.compare(sides, small)
-    return [
-        large.compare(sides, changed, keys)
-        if isinstance(changed, large.Prepared)
-        else next(compared)
-        for changed, keys in zip(ready, mine, strict=True)
-    ]
-
-
-def _load(
-    task: Task, master: Connection, seen: Window, progress: Progress | None
-) -> dict[str, int]:
-    new = [m for m in seen.members if m.method == LOAD]
-    if not new:
-        return {}
-    task.steps.begin(LOADING)
-    task.master.release()
-    moment = str(master.scalar(select(func.pg_export_snapshot())))
-    return {
-        m.snapshot.key: first_load.copy(
-            task.site, task.master, master, moment, m, progress
-        )
-        for m in new
-    }
 
 
 def _sweep(task: Task, compared: Sequence[Compared]) -> None:
