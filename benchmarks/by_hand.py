@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from benchmarks.setting import COLUMNS, NAMES, ROW
 from sites import Directory, Site
-from sites.transfer import transport
+from sites.sessions.connections import raw
 from sites.transfer.pieces import hand_on
 
 _IMAGES = (
@@ -94,8 +94,8 @@ def pipe(source: Site, target: Site, out: str, write: Sequence[str]) -> None:
             connection.execute(text("SET LOCAL search_path = public"))
         here.execute(text("TRUNCATE stage"))
         with (
-            transport.raw(there).cursor() as reader,
-            transport.raw(here).cursor() as writer,
+            raw(there).cursor() as reader,
+            raw(here).cursor() as writer,
             reader.copy(out) as blocks,
             writer.copy(_STAGE) as sink,
         ):

@@ -8,7 +8,7 @@ from datetime import timedelta
 from folders import tables
 from sites import Site, faults
 from sites.sessions import identity
-from sites.transfer.transport import raw
+from sites.sessions.connections import raw
 
 #: Entries that are cleaned in one transaction.
 _TOGETHER = 500
@@ -53,7 +53,7 @@ def clean(
         with identity.confirmed(master) as connection:
             tables.require(master, connection, wanted, made_here=True)
             found = raw(connection).execute(wanted.sql(_CLEAN), [older_than, _TOGETHER])
-            now = [int(size) for (size,) in found.fetchall()]  # type: ignore[call-overload]
+            now = [int(size) for (size,) in found.fetchall()]
             faults.point("folder_clean.before_commit")
         sizes += now
         if len(now) < _TOGETHER:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from folders.paths import folded
 from folders.tables import PIECE, Tables
-from sites.transfer.transport import raw
+from sites.sessions.connections import raw
 
 Kind = Literal["file", "folder"]
 
@@ -124,7 +124,7 @@ def piece(
     statement = tables.sql("SELECT data FROM {chunk} WHERE entry = %s AND n = %s")
     with raw(connection).cursor(binary=True) as cursor:
         found = cursor.execute(statement, [entry, number]).fetchone()
-    return b"" if found is None else bytes(found[0])  # type: ignore[call-overload]
+    return b"" if found is None else bytes(found[0])
 
 
 _ADD = (

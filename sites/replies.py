@@ -25,8 +25,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sites.errors import SnaptideError
 from sites.progress import Progress
+from sites.sessions.connections import raw
 from sites.sessions.site import Site, autocommit
-from sites.transfer.transport import raw
 from snaptide_imports import PACKAGES
 
 #: First halves of the advisory locks of one that waits and of one that works; the

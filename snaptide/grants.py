@@ -18,9 +18,9 @@ from masters.catalog import snapshot_log
 from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
 from sites.sessions import identity
+from sites.sessions.connections import raw
 from sites.tables import roles
 from sites.tables.roles import CALL, COORDINATE, MONITOR, PURGE, PUSH, REFRESH
-from sites.transfer.transport import raw
 from snapshots import catalog as snapshots
 
 #: The rights of each role on all tables of our schema, present and future.

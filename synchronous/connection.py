@@ -12,6 +12,7 @@ from sqlalchemy.engine.interfaces import ExecutionContext
 
 from sites import Site, configured
 from sites.sessions import identity
+from sites.sessions.connections import driver_of
 from synchronous import counting_connection, kept_connections, session
 from synchronous.commit import commit
 from synchronous.errors import NotCoordinated, NoTransaction
@@ -158,7 +159,7 @@ def _engine(site: Site) -> Engine:
 
 def _listen(engine: Engine, site_cache: SiteCache, limits: Mapping[str, float]) -> None:
     def begin(connection: Connection) -> None:
-        if connection.connection.driver_connection.autocommit:  # type: ignore[union-attr]
+        if driver_of(connection).autocommit:
             raise NoTransaction("A connection in autocommit mode has no transactions.")
         own = connection.get_execution_options().get("snaptide_limits", limits)
         _open[connection] = Transaction(connection, site_cache, own)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, Engine, event
 
+from sites.sessions.connections import driver_of
 from synchronous.prepared import forget
 
 #: The settings, which hold until a transaction ends, or for the whole session.
@@ -65,7 +66,7 @@ def begin(connection: Connection, limits: Mapping[str, float]) -> None:
     """
     info = connection.info
     if info.get(_LIMITS) != limits:
-        driver = _driver(connection)
+        driver = driver_of(connection)
         parameters = _parameters(limits, info, local=True)
         with driver.pipeline():
             driver.execute(_SET, parameters, prepare=True)
@@ -76,16 +77,12 @@ def watch(connection: Connection, statement: str) -> None:
     if _SETS.match(statement):
         connection.info.pop(_LIMITS, None)
     if unprepares(statement):
-        forget(_driver(connection))
+        forget(driver_of(connection))
 
 
 def unprepares(statement: str) -> bool:
     """Whether a session may have nothing prepared any more after a statement."""
     return _UNPREPARES.match(statement) is not None
-
-
-def _driver(connection: Connection) -> psycopg.Connection[Any]:
-    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
 
 
 def _current(driver: psycopg.Connection[Any], setting: str) -> str:

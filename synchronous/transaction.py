@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from deferred.control import SET, checks_constraints, ends_transaction
 from deferred.queues.queue import Queue
 from sites import faults
+from sites.sessions.connections import driver_of
 from synchronous import (
     asking,
     contact,
@@ -80,7 +81,7 @@ class Transaction:
     ) -> None:
         self.connection = connection
         #: the driver's connection to the site
-        self.driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
+        self.driver = driver_of(connection)
         self.site_cache = site_cache
         self.participants: dict[str, Participant] = {}
         self.savepoints = Savepoints()

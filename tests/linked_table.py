@@ -15,8 +15,8 @@ import masters
 from deferred.queues import define
 from deferred.queues.queue import Queue
 from sites import Site, names
+from sites.sessions.connections import raw
 from sites.tables.table import describe
-from sites.transfer.transport import raw
 
 _WRITTEN = re.compile(
     r"\b(?:INTO|UPDATE|FROM)\s+(?:ONLY\s+)?([\w.$\"]+)", re.IGNORECASE

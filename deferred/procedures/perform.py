@@ -31,8 +31,8 @@ from deferred.procedures import allowed, guard, routines
 from deferred.procedures.routines import Procedure
 from sites import QualifiedName, faults, names
 from sites.errors import SnaptideError
+from sites.sessions.connections import raw
 from sites.sessions.settings import SETTINGS
-from sites.transfer.transport import raw
 from sites.transfer.values import from_text, unsized
 from sites.writing import triggered
 from sites.writing.triggered import USERS_SEARCH_PATH

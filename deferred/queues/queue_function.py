@@ -18,8 +18,8 @@ from sites.capture import triggers
 from sites.capture.triggers import same_key
 from sites.catalog import SCHEMA
 from sites.names import comma, identifier, identifiers, numbered
+from sites.sessions.connections import raw
 from sites.tables.table import Table
-from sites.transfer.transport import raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from masters.rules.table_rules import TableRules
 from sites import QualifiedName, Site, names
 from sites.errors import SnaptideError
 from sites.names import identifier
+from sites.sessions.connections import raw
 from sites.sql import load
-from sites.transfer.transport import raw
 
 #: Methods that take the value of a column as the time of a change.
 _BY_STAMP = {"latest_timestamp", "earliest_timestamp", "informix_timestamp"}

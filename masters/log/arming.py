@@ -18,8 +18,8 @@ from masters.log import log_function
 from masters.log.sql import load
 from sites.capture import triggers
 from sites.catalog import SCHEMA
+from sites.sessions.connections import raw
 from sites.tables import locks
-from sites.transfer.transport import raw
 
 FUNCTION = "arm_parts"
 TRIGGER = "snaptide_arm_parts"

@@ -29,9 +29,9 @@ from masters.errors import DdlRefused
 from masters.log import partition, registration, site_ddl
 from sites import QualifiedName, Site, faults
 from sites.sessions import identity
+from sites.sessions.connections import raw
 from sites.tables import locks, lossy
 from sites.tables.table import Column, Table, describe, glance
-from sites.transfer.transport import raw
 from sites.writing.triggered import users_search_path
 
 

@@ -15,8 +15,8 @@ from sites.capture import triggers
 from sites.capture.triggers import same_key
 from sites.catalog import SCHEMA
 from sites.names import comma, identifiers, numbered
+from sites.sessions.connections import raw
 from sites.tables.table import Table
-from sites.transfer.transport import raw
 from sites.transfer.values import unsized
 
 #: The statements that a log records.

@@ -36,10 +36,10 @@ from sites import QualifiedName, Site, faults, names
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.sessions import identity
+from sites.sessions.connections import raw
 from sites.tables import locks, roles
 from sites.tables.table import Table, describe, find_table
 from sites.tables.users_triggers import firing_names
-from sites.transfer.transport import raw
 
 #: The row identity of Oracle7's ROWID logs: born with the row, kept everywhere.
 ROWID = "snaptide_rowid"

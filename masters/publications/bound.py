@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from masters.catalog import publication
 from masters.publications import policies
-from sites.transfer.transport import raw
+from sites.sessions.connections import raw
 
 
 def run(connection: Connection, statements: Iterable[sql.Composed]) -> None:

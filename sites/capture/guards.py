@@ -15,9 +15,9 @@ from sqlalchemy import Connection, text
 from sites.capture.triggers import enable_always, keep_to_owner, tree
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
+from sites.sessions.connections import raw
 from sites.sql import load
 from sites.tables.table import Table
-from sites.transfer.transport import raw
 
 #: All kinds of statement that change rows.
 ALL = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")

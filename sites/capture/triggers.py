@@ -17,10 +17,10 @@ from sqlalchemy import Boolean, ColumnElement, Connection, literal_column, text
 from sites.catalog import SCHEMA
 from sites.errors import RecordedAlready
 from sites.names import QualifiedName, identifier
+from sites.sessions.connections import raw
 from sites.sessions.prepared import planned_once
 from sites.sql import load
 from sites.tables.table import Column, Table
-from sites.transfer.transport import raw
 
 #: How triggers of ours are enabled: ALWAYS, or for a native subscription alone.
 ALWAYS, REPLICA = "A", "R"

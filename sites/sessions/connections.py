@@ -31,7 +31,7 @@ from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types.datetime import IntervalLoader
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -123,6 +123,18 @@ def make_ours(engine: Engine, *, resets: bool, plans_once: bool) -> None:
 
 def _note(_driver: object, record: Any) -> None:
     record.info[_KEY] = monotonic()
+
+
+def driver_of(connection: Connection) -> psycopg.Connection[Any]:
+    """The driver's connection below one of SQLAlchemy's."""
+    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+
+
+def raw(connection: Connection) -> psycopg.Connection[Any]:
+    """The same, in a transaction: begins that if there is none yet."""
+    if not connection.in_transaction():
+        connection.begin()
+    return driver_of(connection)
 
 
 def is_alive(driver: psycopg.Connection[Any], since: float) -> bool:

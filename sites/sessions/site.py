@@ -363,7 +363,7 @@ def _set_autocommit(connection: Connection, *, on: bool) -> bool:
     SQLAlchemy would note the same as another level of isolation, and undo each change
     of it once more when the pool gets the connection back.
     """
-    driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
+    driver = connections.driver_of(connection)
     was = driver.autocommit
     if was != on:
         driver.autocommit = on

@@ -8,9 +8,9 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from sites.names import QualifiedName, comma, identifier, identifiers
+from sites.sessions.connections import raw
 from sites.sql import load
 from sites.tables.table import Table, with_tuples
-from sites.transfer.transport import raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from tenacity import Retrying, stop_after_attempt, wait_random
 
 from sites import retry
 from sites.names import QualifiedName, identifier
+from sites.sessions.connections import raw
 from sites.sessions.site import Site, autocommit
-from sites.transfer.transport import raw
 
 #: How long other sessions may have to wait behind us while we wait for a lock.
 MOMENT = "500ms"

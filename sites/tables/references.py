@@ -9,9 +9,9 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from sites.names import QualifiedName
+from sites.sessions.connections import raw
 from sites.sql import load
 from sites.tables.table import Table
-from sites.transfer.transport import raw
 
 #: Letters of the catalog: CASCADE, SET NULL, SET DEFAULT.
 _ACTIONS = frozenset("cnd")

@@ -15,8 +15,8 @@ from sqlalchemy.exc import DBAPIError
 
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
+from sites.sessions.connections import raw
 from sites.sql import load
-from sites.transfer.transport import raw
 
 #: Reads calls at their origin, and applies them at their destination.
 PUSH = "snaptide_push"

@@ -10,8 +10,8 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from sites.names import QualifiedName, identifier
+from sites.sessions.connections import raw
 from sites.sql import load
-from sites.transfer.transport import raw
 
 _FIRING = text(load("users_triggers"))
 

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, Select, text
 from sqlalchemy.sql.selectable import CompoundSelect
 
 from sites.names import QualifiedName, identifier
-from sites.transfer.transport import literal_text, raw
+from sites.sessions.connections import raw
+from sites.transfer.transport import literal_text
 
 
 def reading(connection: Connection, table: QualifiedName) -> set[QualifiedName]:

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, text
 
 from sites.errors import StillNeeded
 from sites.names import QualifiedName, identifier
+from sites.sessions.connections import raw
 from sites.sql import load
 from sites.tables import ddl
-from sites.transfer.transport import raw
 
 #: What PostgreSQL says of a view that needs a column, or its former type.
 _UNFIT = (

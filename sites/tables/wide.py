@@ -19,9 +19,9 @@ from sqlalchemy.dialects import postgresql
 
 from sites import names
 from sites.names import QualifiedName, comma, identifier
+from sites.sessions.connections import raw
 from sites.sql import load
 from sites.tables.table import Table
-from sites.transfer.transport import raw
 
 #: The schema of a session's temporary tables.
 TEMPORARY = "pg_temp"

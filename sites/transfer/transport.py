@@ -24,6 +24,7 @@ from sqlalchemy.types import TypeEngine
 from sites import faults
 from sites.names import comma, identifiers
 from sites.progress import RowsDone
+from sites.sessions.connections import driver_of, raw
 from sites.transfer.pieces import hand_on
 
 #: The protocol counts the values of a statement in two bytes.
@@ -263,20 +264,6 @@ def copy_out_csv(source: Connection, select: Select[tuple[object, ...]]) -> byte
     return found
 
 
-def raw(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
-    """The driver's connection below; begins its transaction if there is none yet."""
-    if not connection.in_transaction():
-        connection.begin()
-    return _driver(connection)
-
-
-def _driver(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
-    return cast(
-        "psycopg.Connection[tuple[object, ...]]",
-        connection.connection.driver_connection,
-    )
-
-
 def literal_text(query: SelectBase) -> str:
     """A query as text with its values in it, for COPY and DDL without parameters."""
     compiled = query.compile(dialect=_DIALECT, compile_kwargs={"literal_binds": True})
@@ -351,7 +338,7 @@ def _reported(*connections: Connection) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        broken = [c for c in connections if _driver(c).closed]
+        broken = [c for c in connections if driver_of(c).closed]
         for connection in broken:
             connection.invalidate(error)
         raise DBAPIError.instance(

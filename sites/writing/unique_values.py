@@ -17,8 +17,8 @@ from sqlalchemy import ColumnElement, Connection, FromClause, TableClause, func
 from sqlalchemy.sql.dml import Update
 
 from sites.errors import NoFreeValue
+from sites.sessions.connections import raw
 from sites.tables.table import Column, Table, Unique
-from sites.transfer.transport import raw
 from sites.writing.staged import UPDATES, Staged, selected, updated
 
 #: The lowest and the highest number of each type.

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 
 from sites.capture import triggers
 from sites.catalog import SCHEMA
+from sites.sessions.connections import raw
 from sites.tables.table import Table
-from sites.transfer.transport import raw
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.sql import load

@@ -14,9 +14,10 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from sites.conditions import where
+from sites.sessions.connections import raw
 from sites.sessions.site import Site
 from sites.transfer.arrow import ArrowTransportFailed
-from sites.transfer.transport import literal_text, raw
+from sites.transfer.transport import literal_text
 from snapshots.differences.window import Member
 from snapshots.errors import LensFails
 from snapshots.spark.errors import SparkError

@@ -17,8 +17,8 @@ from sqlalchemy import Connection, Row
 
 from masters.log import log_function, partition
 from sites.conditions.constants import Constants, demanded
+from sites.sessions.connections import raw
 from sites.tables.table import Column, Table
-from sites.transfer.transport import raw
 from sites.transfer.types import PgSnapshot
 from sites.transfer.values import unsized
 from snapshots.definitions.snapshot import Snapshot

@@ -27,6 +27,7 @@ from sites.errors import SiteUnreachable
 from sites.names import identifier
 from sites.progress import Progress
 from sites.sessions import identity
+from sites.sessions.connections import raw
 from sites.sessions.site import Site, autocommit
 from sites.tables.users_triggers import silenced
 from sites.transfer import transport
@@ -294,7 +295,7 @@ def _slice_table(
     """
     others = [name for name in found.columns if name not in member.base.names]
     columns = [sql.SQL(", {} text").format(sql.Identifier(name)) for name in others]
-    transport.raw(connection).execute(
+    raw(connection).execute(
         sql.SQL("CREATE TEMPORARY TABLE {} (LIKE {}{}) ON COMMIT DROP").format(
             sql.Identifier(_SLICE),
             identifier(member.base.qualified),

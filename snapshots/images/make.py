@@ -30,10 +30,11 @@ from sites.errors import SnaptideError, UnknownTable
 from sites.names import QualifiedName
 from sites.progress import Progress
 from sites.sessions import identity
+from sites.sessions.connections import raw
 from sites.sessions.site import Site
 from sites.tables.definitions import locale
 from sites.tables.table import describe
-from sites.transfer.transport import literal_text, raw
+from sites.transfer.transport import literal_text
 from snapshots.definitions.definition import Definition, define
 from snapshots.differences.images import source
 from snapshots.errors import PositionMoved

@@ -16,10 +16,10 @@ from sqlalchemy import Connection
 
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
+from sites.sessions.connections import raw
 from sites.sessions.site import Site
 from sites.tables import ddl, locks
 from sites.tables.table import describe
-from sites.transfer.transport import raw
 from sites.transfer.values import unsized
 from snapshots.creating import base_table
 from snapshots.differences.window import Member

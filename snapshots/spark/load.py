@@ -25,8 +25,9 @@ from sites import QualifiedName
 from sites.configured import executor_connections
 from sites.progress import Progress
 from sites.sessions import full
+from sites.sessions.connections import raw
 from sites.tables.users_triggers import silenced
-from sites.transfer import arrow, transport
+from sites.transfer import arrow
 from sites.transfer.pieces import hand_on
 from snapshots.spark import claims
 from snapshots.spark.catalog import load_range
@@ -124,7 +125,7 @@ def copy_range(
             target.execute(sa.select(sa.func.set_config(name, value, True)))
         jobs = (job, *job.then)
         with silenced(target, (one.into for one in jobs)):
-            rows = _pipe(source_uri, transport.raw(target), jobs, snapshot)
+            rows = _pipe(source_uri, raw(target), jobs, snapshot)
         claims.note(target, load, number, rows)
         return rows
 

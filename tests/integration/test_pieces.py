@@ -8,6 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from sites import Site
+from sites.sessions.connections import raw
 from sites.transfer import pieces, transport
 
 #: Shorter and longer than a piece, with bytes that look like the end of rows.
@@ -28,7 +29,7 @@ def test_all_that_psycopg_reads(hq: Site, form: str) -> None:
     told: list[int] = []
     found: list[bytes] = []
     with hq.transaction() as connection:
-        driver = transport.raw(connection)
+        driver = raw(connection)
         expected = _by_psycopg(driver, query)
         with driver.cursor() as cursor, cursor.copy(query) as rows:
             count = pieces.hand_on(rows, found.append, told.append)
@@ -45,7 +46,7 @@ def test_progress_is_told(hq: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "COUNTED", 200)
     told: list[int] = []
     with hq.transaction() as connection:
-        driver = transport.raw(connection)
+        driver = raw(connection)
         with driver.cursor() as cursor, cursor.copy(f"COPY ({ROWS}) TO STDOUT") as rows:
             pieces.hand_on(rows, lambda _: None, told.append)
     assert told == [200, 400]

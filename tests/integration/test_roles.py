@@ -26,8 +26,8 @@ from masters.errors import PartUnrecorded
 from masters.log import arming
 from sites import Directory, Site, faults
 from sites.errors import NotAMember
+from sites.sessions.connections import raw
 from sites.tables import roles
-from sites.transfer.transport import raw
 from snapshots.errors import FirstLoadByAnother
 from snaptide import doctor, grants, migrate
 from snaptide.cli import app
