@@ -28,8 +28,8 @@ from synchronous.errors import CommitFailed, OutcomeUnknown
 from synchronous.exchange import Pipeline
 from synchronous.gid import Gid
 from synchronous.participant import Participant
+from synchronous.prepared import COMMIT
 from synchronous.site_cache import SiteCache
-from synchronous.template import COMMIT
 from synchronous.transaction import Transaction
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from sqlalchemy.engine.interfaces import ExecutionContext
 from sites import Site, configured
 from sites.sessions import identity
 from sites.sessions.connections import driver_of
-from synchronous import counting_connection, kept_connections, session
+from synchronous import master_connection, session
 from synchronous.commit import commit
 from synchronous.errors import NotCoordinated, NoTransaction
 from synchronous.site_cache import SiteCache
@@ -146,7 +146,7 @@ def _engine(site: Site) -> Engine:
             pool_size=8,
             max_overflow=56,
         )
-        event.listen(engine, "do_connect", counting_connection.connect)
+        event.listen(engine, "do_connect", session.connect)
         session.set_once(engine, LIMITS)
         # SQLAlchemy's questions on its first connection are not to be coordinated.
         with site.session(engine):
@@ -173,7 +173,7 @@ def _listen(engine: Engine, site_cache: SiteCache, limits: Mapping[str, float]) 
     def execute_no_params(cursor: Any, statement: str, context: Any) -> bool:
         return _transaction(context).execute(cursor, statement, None)
 
-    kept_connections.close_with(engine)
+    master_connection.close_with(engine)
     event.listen(engine, "begin", begin)
     event.listen(engine, "do_execute", execute)
     event.listen(engine, "do_executemany", execute_many)

@@ -12,12 +12,12 @@ from typing import Any, Self
 import psycopg
 from psycopg import errors, generators
 from psycopg.abc import PQGen
-from psycopg.pq import Escaping, ExecStatus
+from psycopg.adapt import Transformer
+from psycopg.pq import Escaping, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from synchronous import prepared
-from synchronous.prepared import Awaited, Translated
-from synchronous.template import Bound
+from synchronous.prepared import Awaited, Bound, Translated
 
 _GOOD = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK, ExecStatus.EMPTY_QUERY)
 
@@ -112,6 +112,56 @@ def exchange(connection: psycopg.Connection[Any], *statements: Bound) -> PGresul
     pipeline = Pipeline(connection)
     pipeline.send(*statements)
     return pipeline.answers()[-1]
+
+
+def run_and_ask(
+    cursor: psycopg.Cursor[Any], statement: str, values: Any, question: Bound
+) -> PGresult:
+    """Run a statement as its cursor would, and a question of ours in its round trip.
+
+    The driver has a pipeline for that, which costs the application's process more than
+    the statement itself, and one more round trip for BEGIN. So the driver only
+    translates the statement and reads its answer.
+
+    Returns:
+        The answer to the question; the cursor has the answer to the statement.
+
+    Raises:
+        psycopg.Error: the statement failed; nothing was asked.
+    """
+    driver = cursor.connection
+    cursor._tx = Transformer(cursor)
+    query = cursor._convert_query(statement, values)
+    with Pipeline(driver) as site:
+        site.send(
+            *_begin(driver),
+            Translated(
+                text=query.query,
+                values=query.params,
+                types=query.types,
+                formats=query.formats,
+            ),
+            question,
+        )
+        *_, answer, asked = site.answers()
+    cursor._set_results([answer])
+    return asked
+
+
+def rows_of(driver: psycopg.Connection[Any], answer: PGresult) -> list[tuple[Any, ...]]:
+    """The rows of an answer, as the driver reads values."""
+    if not answer.ntuples:
+        return []
+    reader = Transformer(driver)
+    reader.set_pgresult(answer)
+    return reader.load_rows(0, answer.ntuples, tuple)
+
+
+def _begin(driver: psycopg.Connection[Any]) -> list[Bound]:
+    """The statement that begins a transaction as the driver would, if none is open."""
+    if driver.autocommit or driver.pgconn.transaction_status != TransactionStatus.IDLE:
+        return []
+    return [Bound(text=driver._get_tx_start_command().decode())]
 
 
 def command(connection: psycopg.Connection[Any], verb: str, name: str) -> None:

@@ -26,7 +26,7 @@ from sites.transfer.types import NativeType
 from sites.transfer.values import from_text
 from sites.writing import write
 from sites.writing.staged import Staged, described_columns, moved_columns
-from synchronous.template import Bound, Template
+from synchronous.prepared import Bound, Template
 
 #: Values as text, in the order of the queue's columns.
 Image = Sequence[str | None]

@@ -18,7 +18,7 @@ from deferred.catalog import decision, deferred_transaction
 from deferred.queues.queue import Queue, changes_key
 from sites.names import numbered
 from sites.transfer.types import Xid8
-from synchronous.template import Template
+from synchronous.prepared import Template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,11 +27,11 @@ from sites import Site, retry
 from sites.errors import SiteUnreachable
 from sites.transfer import transport
 from sites.writing.triggered import USERS_SEARCH_PATH
-from synchronous import kept_connections, master_connection, pending, printing, staging
+from synchronous import master_connection, pending, printing, staging
 from synchronous.exchange import command, done, exchange
 from synchronous.fast import Image, Statement
-from synchronous.kept_connections import KeptConnections
-from synchronous.template import Bound
+from synchronous.master_connection import KeptConnections
+from synchronous.prepared import Bound
 
 _OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
@@ -264,7 +264,7 @@ class Participant:
         """Roll back a transaction that is open, and give the connection back."""
         connection, self._connection = self._connection, None
         if connection is not None and self._outdated:
-            kept_connections.drop(connection)
+            master_connection.drop(connection)
         elif connection is not None:
             self._lines.give(self.master, connection)
 
@@ -299,7 +299,7 @@ class Participant:
         try:
             self._meet(connection, self.master)
         except BaseException:
-            kept_connections.drop(connection)
+            master_connection.drop(connection)
             raise
         master_connection.configure(connection, self._terms.settings())
         return connection

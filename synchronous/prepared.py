@@ -1,4 +1,4 @@
-"""Keeps statements prepared in the sessions of coordinated transactions.
+"""Statements of coordinated transactions, which their sessions keep prepared.
 
 Our own statements are prepared the first time. Those of applications are prepared as
 their driver would do it, after some runs, but only if they return no rows: PostgreSQL
@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.abc import Buffer
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGconn, PGresult
+from sqlalchemy import ClauseElement
+from sqlalchemy.dialects.postgresql.psycopg import dialect
 
-from synchronous.template import Bound
+if TYPE_CHECKING:
+    from sqlalchemy.sql.compiler import SQLCompiler
+
 
 #: How often an application's statement is run before it is prepared, and how many of
 #: them a session keeps.
@@ -29,6 +33,53 @@ _CHANGES = (b"INSERT", b"UPDATE", b"DELETE", b"MERGE")
 _numbers = itertools.count(1)
 
 _Key = tuple[bytes, tuple[int, ...]]
+
+_DIALECT = dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A statement with values for $1, $2 and so on."""
+
+    text: str
+    values: Sequence[str | None] = ()
+    #: whether its session keeps it prepared
+    kept: bool = True
+
+
+#: Ends a transaction.
+COMMIT = Bound(text="COMMIT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A statement whose values are still to come."""
+
+    text: str
+    #: the parameters that $1, $2 and so on stand for
+    names: tuple[str, ...]
+    #: the values that are always the same
+    constants: Mapping[str, str]
+
+    @classmethod
+    def of(cls, statement: ClauseElement) -> Template:
+        """Write a statement out; parameters without a value wait for `bind`."""
+        compiled = cast(
+            "SQLCompiler",
+            statement.compile(
+                dialect=_DIALECT, compile_kwargs={"render_postcompile": True}
+            ),
+        )
+        return cls(
+            text=str(compiled),
+            names=tuple(compiled.positiontup or ()),
+            constants={n: v for n, v in compiled.params.items() if v is not None},
+        )
+
+    def bind(self, values: Mapping[str, str | None]) -> Bound:
+        """Give the parameters their values."""
+        known = {**self.constants, **values}
+        return Bound(text=self.text, values=[known[name] for name in self.names])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

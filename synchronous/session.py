@@ -1,4 +1,4 @@
-"""The settings of a session at the site while its transactions are coordinated.
+"""Sessions at the site whose transactions are coordinated, and their settings.
 
 Sessions of our own pool are set once, until a statement sets them otherwise: setting
 each transaction costs a round trip in each.
@@ -7,10 +7,12 @@ each transaction costs a round trip in each.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
 from sqlalchemy import Connection, Engine, event
 
 from sites.sessions.connections import driver_of
@@ -41,6 +43,45 @@ _LIMITS = "snaptide.limits"
 _LOCK_TIMEOUT = "snaptide.lock_timeout"
 #: And the role's search_path, if its pool is ours.
 _SEARCH_PATH = "snaptide.search_path"
+
+
+class CountingConnection(psycopg.Connection[TupleRow]):
+    """A connection to the site that counts all its exchanges with the server.
+
+    So the coordinator notices statements that are run past it, and need not ask for
+    them before each commit.
+    """
+
+    used = 0
+
+    def wait(self, *arguments: Any, **options: Any) -> Any:
+        """Exchange something with the server; cursors of every kind call this."""
+        self.used += 1
+        return super().wait(*arguments, **options)
+
+    def commit(self) -> None:
+        """Commit, unless the coordinator has."""
+        if self.pgconn.transaction_status != TransactionStatus.IDLE:
+            super().commit()
+
+    def rollback(self) -> None:
+        """Roll back the open transaction, if there is one."""
+        if self.pgconn.transaction_status != TransactionStatus.IDLE:
+            super().rollback()
+
+
+def connect(
+    _dialect: object, _record: object, arguments: list[Any], named: dict[str, Any]
+) -> CountingConnection:
+    """Open a connection for a pool."""
+    return cast("Callable[..., CountingConnection]", CountingConnection.connect)(
+        *arguments, **named
+    )
+
+
+def used(driver: psycopg.Connection[Any]) -> int | None:
+    """How often a connection was used; None if it does not count."""
+    return driver.used if isinstance(driver, CountingConnection) else None
 
 
 def set_once(engine: Engine, limits: Mapping[str, float]) -> None:

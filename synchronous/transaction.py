@@ -20,21 +20,19 @@ from deferred.queues.queue import Queue
 from sites import faults
 from sites.sessions.connections import driver_of
 from synchronous import (
-    asking,
     contact,
-    counting_connection,
-    kept_connections,
+    master_connection,
     pending,
     refusal,
     session,
 )
 from synchronous.errors import CommitFailed, TransactionControl
-from synchronous.exchange import exchange
+from synchronous.exchange import exchange, rows_of, run_and_ask
 from synchronous.last import LastStatement
 from synchronous.participant import Participant, Terms
+from synchronous.prepared import Bound
 from synchronous.savepoints import Savepoints
 from synchronous.site_cache import SiteCache
-from synchronous.template import Bound
 
 #: The columns of a queue, with their numbers and types in the base table.
 _CARRIED = sql.SQL("""
@@ -122,8 +120,8 @@ class Transaction:
         plain = type(cursor) is psycopg.Cursor and ";" not in statement
         if plain and not session.unprepares(statement):
             question = self._question(kept=True)
-            asked = asking.execute(cursor, statement, values, question)
-            self._used = counting_connection.used(self.driver)
+            asked = run_and_ask(cursor, statement, values, question)
+            self._used = session.used(self.driver)
         else:
             cursor.execute(statement, values)
         self._together(lambda: self._follow(statement, asked))
@@ -204,7 +202,7 @@ class Transaction:
         Parameters:
             asked: the site's answer about them, if it was asked already.
         """
-        rows = asking.rows(self.driver, self._ask() if asked is None else asked)
+        rows = rows_of(self.driver, self._ask() if asked is None else asked)
         if not rows:
             return
         if self._terms is None:
@@ -217,7 +215,7 @@ class Transaction:
         """Apply calls that were captured past SQLAlchemy, if there may be any."""
         if self.driver.info.transaction_status is not TransactionStatus.INTRANS:
             return
-        if self._used is None or self._used != counting_connection.used(self.driver):
+        if self._used is None or self._used != session.used(self.driver):
             self._together(self._propagate)
 
     def _question(self, *, kept: bool) -> Bound:
@@ -226,7 +224,7 @@ class Transaction:
     def _ask(self) -> PGresult:
         # Other code has used the connection: perhaps nothing is prepared any more.
         asked = exchange(self.driver, self._question(kept=False))
-        self._used = counting_connection.used(self.driver)
+        self._used = session.used(self.driver)
         return asked
 
     def _agree(self, settings: Sequence[str]) -> None:
@@ -330,7 +328,7 @@ class Transaction:
                 master,
                 len(self.participants),
                 self._terms,
-                kept=kept_connections.of(self.connection),
+                kept=master_connection.kept_at(self.connection),
                 meet=partial(contact.ensure, self.site_cache, self.connection),
                 # Known once they have met.
                 site_id=lambda: self.site_cache.who.site_id,
