@@ -4,8 +4,6 @@ Development versions had a chain of revisions from the first table on. This sche
 that of revision 0070 and has its number, so that a site of that one goes on from it.
 """
 
-from __future__ import annotations
-
 from alembic import op
 
 from sites.sessions.revisions import run_script

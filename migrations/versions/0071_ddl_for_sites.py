@@ -1,7 +1,5 @@
 """Sites follow DDL of their masters."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, OID

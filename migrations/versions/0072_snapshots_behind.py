@@ -1,7 +1,5 @@
 """A snapshot that cannot be refreshed stays behind its group, at its own moment."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB

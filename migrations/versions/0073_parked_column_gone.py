@@ -1,7 +1,5 @@
 """A transaction may be parked because its master has dropped a column."""
 
-from __future__ import annotations
-
 from alembic import op
 
 revision = "0073"

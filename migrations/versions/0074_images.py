@@ -1,7 +1,5 @@
 """Images of master tables keep their logs; a snapshot knows which one filled it."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

@@ -1,7 +1,5 @@
 """Lenses: expressions that put columns in place of those that a master has dropped."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, OID

@@ -1,7 +1,5 @@
 """Publications at a master, and the sites to which they are granted."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB

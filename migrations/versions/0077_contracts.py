@@ -1,7 +1,5 @@
 """A master keeps contracts about how old what a site shows may be."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY

@@ -1,7 +1,5 @@
 """A row for each batch says how much of it was answered, instead of each delivery's."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

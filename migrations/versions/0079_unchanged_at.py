@@ -1,7 +1,5 @@
 """Groups note when a refresh found nothing new; and views of how far everybody is."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

@@ -1,7 +1,5 @@
 """Publications whose sites do not follow DDL of their master."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

@@ -1,7 +1,5 @@
 """Grants with which sites push; functions that triggers call are not for everybody."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 
@@ -26,10 +24,7 @@ END
 $$
 """
 
-
-_FUNCTIONS = (
-    *("known_types(jsonb)", "bound_login()", "may_change(int)", "granted_origins()"),
-)
+_CALLED = "known_types(jsonb)", "bound_login()", "may_change(int)", "granted_origins()"
 
 
 def upgrade() -> None:
@@ -48,7 +43,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_column("error_transaction", "login", schema="snaptide")
-    for function in _FUNCTIONS:
+    for function in _CALLED:
         op.execute(f"DROP FUNCTION snaptide.{function}")
     op.drop_column("publication_grant", "updatable", schema="snaptide")
     op.execute(_BACK)

@@ -1,7 +1,5 @@
 """Contracts promise answers, which sites keep in view, and look at each snapshot."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB

@@ -3,8 +3,6 @@
 The table of rows gets another name, and its own becomes that of a view of both.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import sqlalchemy as sa

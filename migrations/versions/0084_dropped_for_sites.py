@@ -1,7 +1,5 @@
 """DDL for sites says which columns it dropped."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY

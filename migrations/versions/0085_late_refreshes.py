@@ -1,7 +1,5 @@
 """Refreshes that come later than contracts promise leave a note for the next look."""
 
-from __future__ import annotations
-
 from alembic import op
 
 from sites.sessions.revisions import run_script

@@ -1,7 +1,5 @@
 """Publications whose rows follow those of their parents."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB

@@ -1,7 +1,5 @@
 """Lists of the ledger are stored uncompressed: that cost more than all else of them."""
 
-from __future__ import annotations
-
 from alembic import op
 
 revision = "0087"

@@ -1,7 +1,5 @@
 """Contracts repair: sites note what each way of a refresh has cost, and choose."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB

@@ -1,7 +1,5 @@
 """Spark's tasks tell the driver itself which attempts count."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 
