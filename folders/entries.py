@@ -282,15 +282,3 @@ def touch(connection: Connection, tables: Tables, entry: Entry) -> None:
     values = [entry.mtime, entry.executable, entry.id, entry.path]
     if raw(connection).execute(tables.sql(statement), values).rowcount != 1:
         raise MovedOn(MEANWHILE)
-
-
-def cut(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in the pieces in which tables have them."""
-    rest = bytearray()
-    for data in pieces:
-        rest += data
-        while len(rest) >= PIECE:
-            yield bytes(rest[:PIECE])
-            del rest[:PIECE]
-    if rest:
-        yield bytes(rest)

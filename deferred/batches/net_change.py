@@ -14,6 +14,11 @@ update, update and delete a delete with the first old image, delete and insert a
 replacement.
 One well-known manual calls update and delete "no operation"; that would leave
 the row at the master.
+
+Besides I, U and D there are the kinds M, an update that changes the key; R, a delete
+and an insert of one key; N, nothing, with the row that was inserted and deleted; and X,
+which is invalid. Several transactions have A, too: the key was and is absent; and S:
+the row is as it was.
 """
 
 from __future__ import annotations
@@ -28,11 +33,6 @@ from deferred.batches import procedure_call, succession, trails
 from deferred.queues.queue import Queue, changes_key
 from sites.sessions import settings
 from sites.writing.staged import MOVE
-
-#: Kinds of net change: 'M' is an update that changes the key; 'N' is nothing, with the
-#: row that was inserted and deleted; 'X' is invalid. For several transactions also 'A',
-#: the key was and is absent, and 'S', the row is as it was.
-KINDS = ("I", "U", MOVE, "D", "R", "N", "X", *succession.KINDS)
 
 
 def columns_of(queue: Queue) -> list[str]:

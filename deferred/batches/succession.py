@@ -24,9 +24,6 @@ from sqlalchemy import ColumnElement, Subquery, Text, func, select
 
 from sites.transfer.types import NativeType
 
-#: Kinds that exist only for several transactions together.
-KINDS = ("A", "S")
-
 
 def folded(
     nets: sa.CTE, *, keys: Sequence[str], columns: int, partial: bool

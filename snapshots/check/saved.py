@@ -33,16 +33,6 @@ _run, _of, _row = check_run.c, check_snapshot.c, check_difference.c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavedKey:
-    """The key of a row that a saved check lists."""
-
-    kind: Kind
-    reason: Reason
-    #: the columns that identify the row, with their whole values as texts
-    key: Mapping[str, str | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LastCheck:
     """What the last saved check of a snapshot found."""
 
@@ -137,35 +127,6 @@ def delete_checks(site: Site, runs: Sequence[int] | None = None) -> int:
                 _read(connection, run)
             gone = gone.where(selected(check_run, {"id": tuple(runs)}))
         return connection.execute(gone).rowcount
-
-
-def keys(
-    connection: Connection,
-    run: int,
-    snapshot_key: str,
-    kinds: Sequence[Kind] = tuple(Kind),
-) -> list[SavedKey]:
-    """The keys of rows that a saved check lists of a snapshot, in the report's order.
-
-    They may be fewer than differ: the counts of the report say how many there were.
-
-    Raises:
-        NoSuchCheck: the site keeps none of that number.
-    """
-    _read(connection, run)
-    rows = connection.execute(
-        select(_row.kind, _row.reason, _row.key)
-        .where(
-            _row.run_id == run,
-            _row.snapshot == snapshot_key,
-            _row.kind.in_([kind.value for kind in kinds]),
-        )
-        .order_by(_row.id)
-    )
-    return [
-        SavedKey(kind=Kind(row.kind), reason=Reason(row.reason), key=row.key)
-        for row in rows
-    ]
 
 
 def last_of_each(connection: Connection) -> dict[str, LastCheck]:

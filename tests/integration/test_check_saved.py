@@ -122,26 +122,6 @@ def test_what_is_not_saved_is_not_kept(jfk: Site) -> None:
     assert kept(jfk) == []
 
 
-def test_keys_are_found_by_snapshot_and_kind(jfk: Site) -> None:
-    spoiled(jfk)
-    number = snapshots.check(jfk, save=True).run or 0
-
-    def keys(name: str, *kinds: Kind) -> list[Any]:
-        with jfk.transaction() as connection:
-            found = saved.keys(connection, number, name, *[kinds] if kinds else [])
-            return [(one.reason, dict(one.key)) for one in found]
-
-    assert keys("t", Kind.MISSING) == [(Reason.UNEXPLAINED, {"id": "1"})]
-    assert keys("t", Kind.EXTRA, Kind.MISSING) == [
-        (Reason.UNEXPLAINED, {"id": "1"}),
-        (Reason.UNEXPLAINED, {"id": "100"}),
-    ]
-    assert keys("t")[-1] == (Reason.PENDING, {"id": "3"})
-    assert keys("u") == []
-    with jfk.transaction() as connection, pytest.raises(NoSuchCheck):
-        saved.keys(connection, number + 1, "t")
-
-
 def test_two_views_say_which_site_has_which_row(jfk: Site) -> None:
     spoiled(jfk)
     number = snapshots.check(jfk, "t", save=True).run
