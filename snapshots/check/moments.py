@@ -17,7 +17,7 @@ from sites.sessions.site import Site, autocommit
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.differences import failing_lens, moved, revoked, window
+from snapshots.differences import failing_lens, moved, window
 from snapshots.differences.window import COMPLETE, Window
 from snapshots.errors import PositionMoved
 from snapshots.keys import Side, Sides
@@ -50,12 +50,11 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
             the two databases is away, or was restored or replaced.
     """
     group, known = _read(site, group_name, wanted)
-    tables = snapshot.tables_of(known)
     master_site = site.peer(group.master)
     with (
         site.session() as here,
         master_site.session() as master,
-        revoked.named(master_site, tables, "check"),
+        task.explained(master_site, known, "check"),
         lost.told((site.name, here), (group.master, master)),
     ):
         who = _confirmed(here, master, site.name, group.master).site

@@ -31,7 +31,6 @@ from snapshots.definitions.errors import (
     UndeliveredCalls,
 )
 from snapshots.definitions.snapshot import Behind, Snapshot
-from snapshots.differences import revoked
 from snapshots.errors import (
     ColumnChanged,
     ColumnGone,
@@ -99,10 +98,7 @@ def refresh_possible(
     while True:
         task = _without(read(), left)
         try:
-            with (
-                revoked.named(task.master, task.tables(), "refresh"),
-                explained(task),
-            ):
+            with explained(task.master, task.members, "refresh"):
                 return task, *refresh_once.refresh_once(task, progress)
         except DdlWaits:
             error = _refusal(connection, task, None)

@@ -16,9 +16,12 @@ from deferred.queues.queue import list_queues
 from masters.contracts import contract
 from masters.log import catalog as log_catalog
 from masters.log import registration, site_ddl, whole
+from masters.log.catalog import find_log
 from masters.numbers import contact as numbers
 from sites import faults, traces
+from sites.capture import position
 from sites.progress import Progress
+from sites.sessions.identity import Identity
 from sites.sessions.peers import Pair
 from snapshots.creating import answers, base_table, follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
@@ -49,9 +52,6 @@ from snapshots.refreshing.task import (
     Task,
     hold_master,
     kept,
-    register_new,
-    take_back,
-    take_over,
 )
 from snapshots.reports import SnapshotReport
 
@@ -128,10 +128,101 @@ def _registered(master: Connection, task: Task, row: Row[Any], pair: Pair) -> se
         row: what the master was asked.
     """
     registered = kept(registration.known(row.registered), task.members)
-    registered |= take_over(master, task, registered)
-    registered |= take_back(master, task, registered, pair.master)
-    register_new(master, task, registered)
+    registered |= _take_over(master, task, registered)
+    registered |= _take_back(master, task, registered, pair.master)
+    _register_new(master, task, registered)
     return registered
+
+
+def _register_new(connection: Connection, task: Task, known: Collection[str]) -> None:
+    """Register the snapshots for which the master does not keep its log yet; commits.
+
+    These are about to be loaded; or the master forgot them, and they will be
+    compared completely.
+
+    Parameters:
+        connection: to the master, outside a transaction.
+        known: those that were registered a moment ago.
+    """
+    new = [m.key for m in task.members if not (m.loaded and m.key in known)]
+    if not new:
+        return
+    with connection.begin():
+        for member in task.members:
+            if member.key in known or find_log(connection, member.master) is None:
+                continue
+            registration.register(
+                connection,
+                site_id=task.who.site_id,
+                site_name=task.site.name,
+                snapshot=member.key,
+                table=member.master,
+                parents=[*member.asked],
+                updatable=member.updatable,
+            )
+        here = position.current(connection)
+        registration.advance(connection, task.who.site_id, new, here)
+
+
+def _take_over(connection: Connection, task: Task, known: Collection[str]) -> set[str]:
+    """Have the master keep its logs for snapshots since the image that filled them.
+
+    They were loaded while the master was away, and it has kept its logs for the image.
+    Commits.
+
+    Parameters:
+        connection: to the master, outside a transaction.
+        known: the snapshots for which it keeps them already.
+
+    Returns:
+        Those for which it does now.
+    """
+    found: set[str] = set()
+    for member in task.members:
+        shown = task.group.shown_by(member)
+        if member.key in known or not (member.image and member.loaded and shown):
+            continue
+        if member.asked:
+            continue
+        with connection.begin():
+            found |= registration.take_over(
+                connection,
+                task.who.site_id,
+                {member.key: member.master},
+                member.image,
+                shown,
+            )
+    return found
+
+
+def _take_back(
+    connection: Connection, task: Task, known: Collection[str], master: Identity
+) -> set[str]:
+    """Have the master keep its logs again for snapshots that it has released; commits.
+
+    They are kept from the moment on that the site shows. If the logs still reach back
+    to it, the refresh is fast.
+
+    Parameters:
+        connection: to the master, outside a transaction.
+        known: the snapshots for which it keeps them already.
+        master: who it is now: a position of another incarnation means nothing.
+
+    Returns:
+        Those for which it does now.
+    """
+    shown = {
+        member.key: seen
+        for member in task.members
+        if member.key not in known
+        and member.loaded
+        and (seen := task.group.shown_by(member))
+    }
+    if not shown or task.group.incarnation != master.incarnation:
+        return set()
+    with connection.begin():
+        found = registration.take_back(connection, task.who.site_id, shown)
+    return kept(found, task.members)
 
 
 def _finish(task: Task, seen: Window, compared: Sequence[Compared]) -> None:

@@ -4,33 +4,34 @@ All that is compared is read at one moment of each database. A check begins alik
 
 A condition is kept as a text, so that PostgreSQL lets users rename or drop what it
 names: a value of an enum, a function, a type. If the master cannot evaluate one any
-more, the error names its snapshot.
+more, the error names its snapshot; if it took a right away, the table.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psycopg
 from psycopg import errors as pg
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from deferred import sqlstate
 from deferred.batches import reconcile
 from deferred.options import RefreshOptions
 from deferred.parked import error_queue
 from masters.log import registration
-from masters.log.catalog import find_log, find_logs
+from masters.log.catalog import find_logs
 from sites import names
-from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.conditions import where
 from sites.conditions.where import BadCondition
-from sites.errors import NotGranted
+from sites.errors import NotGranted, SnaptideError
 from sites.names import QualifiedName
+from sites.sessions import granted
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Look
 from sites.sessions.site import Site
@@ -46,9 +47,11 @@ from snapshots.definitions.snapshot import Behind, Snapshot
 from snapshots.errors import (
     ConditionBroken,
     ErrorsAtMaster,
+    LensFails,
     PositionMoved,
     WrongMethod,
 )
+from snapshots.spark.errors import SparkError
 
 #: No such value of a type, function, type, schema; values of other types.
 _OUTDATED = {"22P02", "42883", "42704", "3F000", "42804"}
@@ -145,88 +148,6 @@ def _refuse_errors(task: Task) -> None:
         )
 
 
-def register_new(connection: Connection, task: Task, known: Collection[str]) -> None:
-    """Register the snapshots for which the master does not keep its log yet; commits.
-
-    These are about to be loaded; or the master forgot them, and they will be
-    compared completely.
-
-    Parameters:
-        connection: to the master, outside a transaction.
-        known: those that were registered a moment ago.
-    """
-    new = [m.key for m in task.members if not (m.loaded and m.key in known)]
-    if not new:
-        return
-    with connection.begin():
-        for member in task.members:
-            if member.key not in known:
-                _register(connection, task, member)
-        here = position.current(connection)
-        registration.advance(connection, task.who.site_id, new, here)
-
-
-def take_over(connection: Connection, task: Task, known: Collection[str]) -> set[str]:
-    """Have the master keep its logs for snapshots since the image that filled them.
-
-    They were loaded while the master was away, and it has kept its logs for the image.
-    Commits.
-
-    Parameters:
-        connection: to the master, outside a transaction.
-        known: the snapshots for which it keeps them already.
-
-    Returns:
-        Those for which it does now.
-    """
-    found: set[str] = set()
-    for member in task.members:
-        shown = task.group.shown_by(member)
-        if member.key in known or not (member.image and member.loaded and shown):
-            continue
-        if member.asked:
-            continue
-        with connection.begin():
-            found |= registration.take_over(
-                connection,
-                task.who.site_id,
-                {member.key: member.master},
-                member.image,
-                shown,
-            )
-    return found
-
-
-def take_back(
-    connection: Connection, task: Task, known: Collection[str], master: Identity
-) -> set[str]:
-    """Have the master keep its logs again for snapshots that it has released; commits.
-
-    They are kept from the moment on that the site shows. If the logs still reach back
-    to it, the refresh is fast.
-
-    Parameters:
-        connection: to the master, outside a transaction.
-        known: the snapshots for which it keeps them already.
-        master: who it is now: a position of another incarnation means nothing.
-
-    Returns:
-        Those for which it does now.
-    """
-    shown = {
-        member.key: seen
-        for member in task.members
-        if member.key not in known
-        and member.loaded
-        and (seen := task.group.shown_by(member))
-    }
-    if not shown or task.group.incarnation != master.incarnation:
-        return set()
-    with connection.begin():
-        found = registration.take_back(connection, task.who.site_id, shown)
-    return kept(found, task.members)
-
-
 def registered(
     connection: Connection, site_id: uuid.UUID, members: Sequence[Snapshot]
 ) -> set[str]:
@@ -240,46 +161,72 @@ def kept(found: Mapping[str, set[str]], members: Sequence[Snapshot]) -> set[str]
     return {m.key for m in members if found.get(m.key) == {*map(str, m.asked)}}
 
 
-def _register(connection: Connection, task: Task, member: Snapshot) -> None:
-    if find_log(connection, member.master) is None:
-        return
-    registration.register(
-        connection,
-        site_id=task.who.site_id,
-        site_name=task.site.name,
-        snapshot=member.key,
-        table=member.master,
-        parents=[*member.asked],
-        updatable=member.updatable,
-    )
-
-
 @contextmanager
-def explained(task: Task) -> Iterator[None]:
-    """Look at the conditions of a refresh if the block fails as a broken one does.
+def explained(master: Site, members: Sequence[Snapshot], what: str) -> Iterator[None]:
+    """Find out why the block failed, if that may be because of what the master forbids.
+
+    Parameters:
+        members: the snapshots whose rows the block reads.
+        what: refresh or check, for the message.
 
     Raises:
-        ConditionBroken: the master refuses one of them.
+        ConditionBroken: the master refuses the condition of a snapshot.
+        NotGranted: the grant was revoked while the block ran.
     """
     try:
         yield
-    except (DBAPIError, psycopg.Error, ArrowTransportFailed) as error:
-        if getattr(getattr(error, "orig", error), "sqlstate", None) in _OUTDATED:
-            _refuse_broken(task)
+    except _WITH_ITS_MESSAGE as error:
+        state = _state(error)
+        if state in _OUTDATED:
+            _refuse_broken(master, members)
+        if state == sqlstate.NO_RIGHT:
+            _refuse_revoked(master, members, what, error)
         raise
 
 
-def _refuse_broken(task: Task) -> None:
-    with task.master.session() as master:
-        for one in task.members:
+#: Errors with a refusal of the database. Those of Spark and of lenses have no state.
+_WITH_ITS_MESSAGE = (
+    DBAPIError,
+    psycopg.Error,
+    ArrowTransportFailed,
+    SparkError,
+    LensFails,
+)
+
+
+def _state(error: Exception) -> str | None:
+    """The state of an error; one that has none may be about a right."""
+    if isinstance(error, DBAPIError):
+        return sqlstate.of(error)
+    return getattr(error, "sqlstate", sqlstate.NO_RIGHT)
+
+
+def _refuse_broken(master: Site, members: Sequence[Snapshot]) -> None:
+    with master.session() as connection:
+        for one in members:
             if one.condition is None:
                 continue
             try:
-                where.canonical(master, one.master, one.condition)
+                where.canonical(connection, one.master, one.condition)
             except BadCondition as refused:
                 raise ConditionBroken(
                     f"Snapshot {one.key}: {refused.message}", snapshot=one.key
                 ) from None
+
+
+def _refuse_revoked(
+    master: Site, members: Sequence[Snapshot], what: str, because: Exception
+) -> None:
+    found: list[QualifiedName] = []
+    with suppress(SnaptideError, SQLAlchemyError), master.session() as connection:
+        found = granted.unreadable(connection, snapshot.tables_of(members))
+    if found:
+        names = ", ".join(map(str, found))
+        raise NotGranted(
+            f"The grant was revoked during the {what}: {master.name} does not let this "
+            f"site read {names} any more.",
+            tables=[*map(str, found)],
+        ) from because
 
 
 def hold_master(

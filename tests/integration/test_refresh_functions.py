@@ -58,6 +58,8 @@ def test_one_that_is_gone_is_named_with_the_snapshot(near: Directory) -> None:
     run(hq, 'ALTER FUNCTION public."is Near"(int) RENAME TO near')
     with pytest.raises(ConditionBroken, match=r'Snapshot c: .* public."is Near"'):
         refresh(jfk, "g")
+    with pytest.raises(ConditionBroken, match=r'Snapshot c: .* public."is Near"'):
+        snapshots.check(jfk, "g")
     run(hq, 'ALTER FUNCTION public.near(int) RENAME TO "is Near"')
     refresh(jfk, "g")
     assert_equal_to_master(jfk)
