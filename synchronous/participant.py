@@ -27,7 +27,7 @@ from sites import Site, retry
 from sites.errors import SiteUnreachable
 from sites.transfer import transport
 from sites.writing.triggered import USERS_SEARCH_PATH
-from synchronous import master_connection, pending, printing, staging
+from synchronous import master_connection, pending, session, staging
 from synchronous.exchange import command, done, exchange
 from synchronous.fast import Image, Statement
 from synchronous.master_connection import KeptConnections
@@ -201,7 +201,7 @@ class Participant:
             sa.literal_column(f"'{int(xid)}'::xid8").label("xid"),
             sa.literal(_UNIT).label("order_no"),
         ).subquery()
-        with printing.as_ours(site):
+        with session.printing_as_ours(site):
             for queue, one in zip(queues, staged, strict=True):
                 changes = net_change.net_changes(queue, transaction, after=after)
                 columns = net_change.columns_of(queue)

@@ -7,15 +7,17 @@ each transaction costs a round trip in each.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, event, func, select
 
 from sites.sessions.connections import driver_of
+from sites.sessions.settings import SETTINGS
 from synchronous.prepared import forget
 
 #: The settings, which hold until a transaction ends, or for the whole session.
@@ -43,6 +45,17 @@ _LIMITS = "snaptide.limits"
 _LOCK_TIMEOUT = "snaptide.lock_timeout"
 #: And the role's search_path, if its pool is ours.
 _SEARCH_PATH = "snaptide.search_path"
+
+#: The settings that the text of a value depends on.
+_PRINTING = (
+    "datestyle",
+    "intervalstyle",
+    "timezone",
+    "extra_float_digits",
+    "bytea_output",
+    "lc_monetary",
+    "xmloption",
+)
 
 
 class CountingConnection(psycopg.Connection[TupleRow]):
@@ -124,6 +137,31 @@ def watch(connection: Connection, statement: str) -> None:
 def unprepares(statement: str) -> bool:
     """Whether a session may have nothing prepared any more after a statement."""
     return _UNPREPARES.match(statement) is not None
+
+
+@contextmanager
+def printing_as_ours(connection: Connection) -> Iterator[None]:
+    """Have a session of an application's print values as its master reads them.
+
+    The settings hold in its transaction while the block runs. If a statement fails, so
+    does the transaction, and takes the settings back.
+    """
+    current = connection.execute(select(*(func.current_setting(n) for n in _PRINTING)))
+    theirs = dict(zip(_PRINTING, current.one(), strict=True))
+    ours = {name: SETTINGS[name] for name in _PRINTING}
+    _set(connection, {n: v for n, v in ours.items() if not _same(v, theirs[n])})
+    yield
+    _set(connection, {n: v for n, v in theirs.items() if not _same(v, ours[n])})
+
+
+def _same(one: str, other: str) -> bool:
+    return one.replace(" ", "").lower() == other.replace(" ", "").lower()
+
+
+def _set(connection: Connection, settings: dict[str, str]) -> None:
+    if settings:
+        values = (func.set_config(n, v, True) for n, v in settings.items())
+        connection.execute(select(*values))
 
 
 def _current(driver: psycopg.Connection[Any], setting: str) -> str:

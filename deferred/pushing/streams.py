@@ -22,10 +22,9 @@ from deferred.batches.provenance import Sender
 from deferred.batches.shipment import Shipment, prepare_again
 from deferred.options import STREAM_CALLS
 from deferred.pushing import apply_groups, dependence
-from deferred.pushing.commit_order import CommitOrder
 from deferred.pushing.delivery import Delivered
 from deferred.pushing.run import Run
-from deferred.pushing.stream import GroupInOrder, Stream
+from deferred.pushing.stream import CommitOrder, GroupInOrder, Stream
 from sites import Site
 from sites.errors import NoConnectionFree
 

@@ -6,13 +6,17 @@ import re
 from collections.abc import Mapping
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import publication_grant
-from masters.publications import bound, policies, publication, publishable
-from masters.publications import login as logins
-from masters.publications.errors import CannotPublish, UnknownGrant, WrongParameters
+from masters.publications import bound, policies, publication, publishable, sql
+from masters.publications.errors import (
+    CannotPublish,
+    LoginUnfit,
+    UnknownGrant,
+    WrongParameters,
+)
 from masters.publications.publication import Grant, Publication
 from sites import QualifiedName, Site, names
 from sites.sessions import identity
@@ -68,7 +72,7 @@ def grant(
             publication.alone(connection)
             row = publication.find(connection, master, publication_name)
             pushes = updatable or _pushes(connection, role, but=row.id)
-            logins.refuse_unfit(connection, role, site, updatable=bool(pushes))
+            _refuse_unfit(connection, role, site, updatable=bool(pushes))
             shown = publication.described(connection, row)
             _refuse_other(shown, given)
             former = _close(connection, shown, row.id, site)
@@ -190,3 +194,26 @@ def _refuse_other(shown: Publication, given: Mapping[str, str]) -> None:
             f"{shown.name} has no parameter {', '.join(sorted(surplus))}.",
             surplus=sorted(surplus),
         )
+
+
+def _refuse_unfit(
+    connection: Connection, login: str, site: str, *, updatable: bool
+) -> None:
+    """Refuse a login that could do more than a site may.
+
+    What is granted to PUBLIC counts, because the login has it too.
+
+    Parameters:
+        updatable: a grant lets it push, for which it needs temporary tables.
+
+    Raises:
+        LoginUnfit: the login is not there, may do more, or is another site's.
+    """
+    others = select(_at.site_name).where(_at.login == login, _at.site_name != site)
+    other = connection.scalar(others.limit(1))
+    if other is not None:
+        raise LoginUnfit(f"{login} is the login of {other}.", login=login)
+    asked = {"login": login, "updatable": updatable}
+    found = connection.scalars(text(sql.load("rights")), asked).all()
+    if found:
+        raise LoginUnfit(f"{login}: {'; '.join(found)}.", login=login)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sites.configured import NotConfigured, configured
-from snapshots.differences.packed import pack
-from snapshots.differences.shared_job import Pair, SharedJobs
+from snapshots.differences.shared_job import Pair, SharedJobs, pack
 
 if TYPE_CHECKING:
     import pyarrow as pa

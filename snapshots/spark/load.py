@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from psycopg import sql
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from sqlalchemy import Connection, NullPool, create_engine, make_url
 
 from sites import QualifiedName
 from sites.configured import executor_connections
@@ -31,7 +32,6 @@ from sites.transfer import arrow
 from sites.transfer.pieces import hand_on
 from snapshots.spark import claims
 from snapshots.spark.catalog import load_range
-from snapshots.spark.connection import begin
 from snapshots.spark.errors import LoadFailed, of_task
 
 _POLL_SECONDS = 0.5
@@ -85,18 +85,18 @@ def copy_ranges(
         NoConnectionFree: a task found none; the same holds.
     """
     load = load_id or uuid.uuid4()
-    with begin(target_uri) as connection:
+    with _begin(target_uri) as connection:
         claims.begin(connection, load)
     try:
         with _reported(target_uri, load, progress):
             _run(spark, _task(source_uri, target_uri, jobs, snapshot, load), len(jobs))
-        with begin(target_uri) as connection:
+        with _begin(target_uri) as connection:
             rows = _finished(connection, load, len(jobs))
     except (PySparkException, sa.exc.DBAPIError) as error:
         said = _safe(error, source_uri, target_uri)
         raise of_task(LoadFailed, said, load_id=load) from None
     finally:
-        with begin(target_uri) as connection:
+        with _begin(target_uri) as connection:
             claims.forget(connection, load)
     if progress is not None:
         progress(rows, rows, "rows")
@@ -116,7 +116,7 @@ def copy_range(
     Returns:
         How many rows were written by this call.
     """
-    with begin(target_uri) as target:
+    with _begin(target_uri) as target:
         if not claims.is_open(target, load):
             return 0
         if not claims.claims(target, load, number):
@@ -221,7 +221,7 @@ def _poll(uri: str, load: uuid.UUID, progress: Progress, over: threading.Event) 
         load_range.c.load_id == load
     )
     while not over.wait(_POLL_SECONDS):
-        with begin(uri) as connection:
+        with _begin(uri) as connection:
             done = int(connection.scalar(rows) or 0)
         progress(done, None, "rows")
 
@@ -231,3 +231,18 @@ def _safe(error: Exception, *uris: str) -> str:
     for uri in uris:
         text = arrow.without_password(text, uri)
     return text
+
+
+@contextmanager
+def _begin(uri: str) -> Iterator[Connection]:
+    """A connection of its own, in a transaction that commits at the end.
+
+    Parameters:
+        uri: as `Site.libpq_uri()` gives it; tasks have no `Site`.
+    """
+    url = make_url(uri).set(drivername="postgresql+psycopg")
+    engine = create_engine(
+        url, poolclass=NullPool, connect_args={"prepare_threshold": None}
+    )
+    with full.wait_for(engine.connect) as connection, connection.begin():
+        yield connection

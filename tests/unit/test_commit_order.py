@@ -6,7 +6,7 @@ from concurrent.futures import wait as finish
 
 import pytest
 
-from deferred.pushing.commit_order import CommitOrder
+from deferred.pushing.stream import CommitOrder
 
 #: Seconds within which a thread that may go on does, also on a busy machine.
 SOON = 20.0
@@ -15,7 +15,7 @@ SOON = 20.0
 @pytest.fixture
 def order(monkeypatch: pytest.MonkeyPatch) -> CommitOrder:
     """Three places that may be committed; nobody loses patience in these tests."""
-    monkeypatch.setattr("deferred.pushing.commit_order.PATIENCE", 3 * SOON)
+    monkeypatch.setattr("deferred.pushing.stream.PATIENCE", 3 * SOON)
     made = CommitOrder()
     made.open(until=3)
     return made
@@ -73,7 +73,7 @@ def test_a_turn_that_does_not_come_is_a_halt_there(
     """Whoever waits for a later place would wait for one that has given up."""
     later = pool.submit(order.reached, 2, 1)
     assert waits(later)
-    monkeypatch.setattr("deferred.pushing.commit_order.PATIENCE", 0.01)
+    monkeypatch.setattr("deferred.pushing.stream.PATIENCE", 0.01)
     assert not pool.submit(order.take, 1).result(SOON)
     assert not later.result(SOON)
     assert order.take(0), "places before it are not stopped"
@@ -84,7 +84,7 @@ def test_a_turn_that_does_not_come_is_a_halt_there(
 def test_whoever_has_its_turn_is_not_halted_by_waiting(
     order: CommitOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deferred.pushing.commit_order.PATIENCE", 0.0)
+    monkeypatch.setattr("deferred.pushing.stream.PATIENCE", 0.0)
     assert order.take(0)
     order.pass_on()
     assert order.take(1)

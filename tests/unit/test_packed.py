@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from snapshots.differences.packed import pack
-from snapshots.differences.shared_job import Pair
+from snapshots.differences.shared_job import Pair, pack
 
 
 def _pair(master: pa.Table, present: pa.Table, *key: str) -> Pair:
