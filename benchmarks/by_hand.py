@@ -9,7 +9,7 @@ from sqlalchemy import text
 from benchmarks.setting import COLUMNS, NAMES, ROW
 from sites import Directory, Site
 from sites.sessions.connections import raw
-from sites.transfer.pieces import hand_on
+from sites.transfer.transport import hand_on
 
 _IMAGES = (
     "COPY (SELECT c.id AS changed, b.* FROM changed c LEFT JOIN bare b USING (id))"

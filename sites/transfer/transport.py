@@ -2,7 +2,7 @@
 
 The destination reads what the source prints, and nothing in between looks at a value,
 so every type arrives unchanged (`SETTINGS` in `sites.sessions.settings` make both ends
-print and read alike).
+print and read alike). Errors are SQLAlchemy's, as of any statement.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import psycopg
 import sqlalchemy as sa
-from psycopg import sql
+from psycopg import errors, generators, sql
+from psycopg.pq import ExecStatus
 from sqlalchemy import Connection, Select, SelectBase, TableClause
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
@@ -25,7 +26,6 @@ from sites import faults
 from sites.names import comma, identifiers
 from sites.progress import RowsDone
 from sites.sessions.connections import driver_of, raw
-from sites.transfer.pieces import hand_on
 
 #: The protocol counts the values of a statement in two bytes.
 MOST_VALUES = 65_535
@@ -33,6 +33,13 @@ MOST_VALUES = 65_535
 #: Building the statement for so few rows takes longer than running it.
 FEW = 8
 
+#: How many bytes of a COPY are handed on at a time.
+PIECE = 64 * 1024
+
+#: Progress of a COPY is reported each time after this many rows.
+COUNTED = 10_000
+
+_OUT = sql.SQL("COPY ({}) TO STDOUT")
 _DELETING = sql.SQL("DELETE FROM {}")
 
 _DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
@@ -60,12 +67,9 @@ def copy(
 
     Returns:
         How many rows were written.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: as any statement would.
     """
     query = select if isinstance(select, str) else literal_text(select)
-    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(query))
+    out = _OUT.format(sql.SQL(query))
     with (
         _reported(source, target),
         raw(source).cursor() as reader,
@@ -97,9 +101,6 @@ def send(
     Parameters:
         query: the text of the query; a session plans it once. Its columns must keep
             their types as long as the session lasts.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: as any statement would.
     """
     with (
         _reported(source, target),
@@ -124,12 +125,8 @@ def _text(value: bytes | None) -> str | None:
 
 
 def rows(source: Connection, query: str) -> Iterator[tuple[str | None, ...]]:
-    """The rows of a query as texts, one after the other.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: as any statement would.
-    """
-    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(query))
+    """The rows of a query as texts, one after the other."""
+    out = _OUT.format(sql.SQL(query))
     with (
         _reported(source),
         raw(source).cursor() as reader,
@@ -139,12 +136,8 @@ def rows(source: Connection, query: str) -> Iterator[tuple[str | None, ...]]:
 
 
 def copy_out(source: Connection, query: str, write: Callable[[bytes], object]) -> int:
-    """Hand out the rows of a query as COPY prints them; return how many they are.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: as any statement would.
-    """
-    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(query))
+    """Hand out the rows of a query as COPY prints them; return how many they are."""
+    out = _OUT.format(sql.SQL(query))
     return _read(source, out, write)
 
 
@@ -165,11 +158,7 @@ def copy_pieces(
     columns: Sequence[str],
     pieces: Iterable[bytes],
 ) -> int:
-    """Copy rows that `copy_out` has handed out into a table; return how many.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: as any statement would.
-    """
+    """Copy rows that `copy_out` has handed out into a table; return how many."""
     return _written(target, copy_in(table, columns), pieces)
 
 
@@ -187,9 +176,6 @@ def copied(
         source, target: as for `copy`.
         name: of the table.
         **types: of its columns, in the query's order.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: as any statement would.
     """
     made = sa.Table(
         name,
@@ -214,9 +200,6 @@ def copy_rows(
 
     Returns:
         How many rows were written.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: as any statement would.
     """
     with _reported(target), raw(target).cursor() as writer:
         with writer.copy(copy_in(table, columns)) as sink:
@@ -235,9 +218,6 @@ def copy_csv(
 
     Returns:
         How many rows were written.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: as any statement would.
     """
     into = copy_in(table, columns) + sql.SQL(" (FORMAT csv, ENCODING 'UTF8')")
     return _written(target, into, pieces)
@@ -254,14 +234,65 @@ def _written(target: Connection, into: sql.Composed, pieces: Iterable[bytes]) ->
 def copy_out_csv(source: Connection, select: Select[tuple[object, ...]]) -> bytearray:
     """The rows of a query as CSV, in the form that `sites.transfer.arrow.from_csv`
     reads.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: as any statement would.
     """
     out = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)")
     found = bytearray()
     _read(source, out.format(sql.SQL(literal_text(select))), found.extend)
     return found
+
+
+def hand_on(
+    rows: psycopg.Copy,
+    write: Callable[[bytes], object],
+    on_progress: RowsDone | None = None,
+) -> int:
+    """Hand on all rows that a COPY has left, several in one piece; return how many.
+
+    psycopg reads each row by five calls in Python, and a server that prints rows of 80
+    characters waits for that more than half of the time. What libpq holds already is
+    taken from it here, and psycopg waits for the rest.
+
+    Parameters:
+        rows: a COPY to STDOUT that a cursor has begun, of text or of binary.
+        write: takes a piece.
+        on_progress: called from time to time with the number of rows handed on.
+
+    Raises:
+        psycopg.Error: the COPY failed, or the connection was lost.
+    """
+    driver = rows.connection
+    held, count = driver.pgconn, 0
+    piece = bytearray()
+    while True:
+        size, row = held.get_copy_data(1)
+        if size < 0:
+            _end(driver)
+            break
+        # 0 says that libpq does not have a whole row.
+        found = row if size else rows.read()
+        if not found:
+            break
+        count += 1
+        piece += found
+        if len(piece) >= PIECE:
+            write(bytes(piece))
+            piece.clear()
+        if on_progress and count % COUNTED == 0:
+            on_progress(count)
+    if piece:
+        write(bytes(piece))
+    return count
+
+
+def _end(driver: psycopg.Connection[Any]) -> None:
+    """Read the server's last word on a COPY.
+
+    Raises:
+        psycopg.Error: it failed.
+    """
+    last = driver.wait(generators.fetch_many(driver.pgconn))[-1]
+    if last.status != ExecStatus.COMMAND_OK:
+        raise errors.error_from_result(last, driver.info.encoding)
 
 
 def literal_text(query: SelectBase) -> str:

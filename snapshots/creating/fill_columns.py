@@ -33,8 +33,7 @@ from sites.sessions.site import Site
 from sites.tables import ddl, locks
 from sites.tables.ddl import NewColumn
 from sites.tables.table import Table, describe
-from sites.transfer.pieces import PIECE
-from sites.transfer.transport import copy_out, copy_pieces, literal_text
+from sites.transfer.transport import PIECE, copy_out, copy_pieces, literal_text
 from sites.transfer.types import NativeType
 from sites.writing.triggered import users_search_path
 from snapshots.creating import columns_altered

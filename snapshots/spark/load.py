@@ -29,7 +29,7 @@ from sites.sessions import full
 from sites.sessions.connections import raw
 from sites.tables.users_triggers import silenced
 from sites.transfer import arrow
-from sites.transfer.pieces import hand_on
+from sites.transfer.transport import hand_on
 from snapshots.spark import claims
 from snapshots.spark.catalog import load_range
 from snapshots.spark.errors import LoadFailed, of_task

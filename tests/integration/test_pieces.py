@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sites import Site
 from sites.sessions.connections import raw
-from sites.transfer import pieces, transport
+from sites.transfer import transport
 
 #: Shorter and longer than a piece, with bytes that look like the end of rows.
 ROWS = (
@@ -32,23 +32,23 @@ def test_all_that_psycopg_reads(hq: Site, form: str) -> None:
         driver = raw(connection)
         expected = _by_psycopg(driver, query)
         with driver.cursor() as cursor, cursor.copy(query) as rows:
-            count = pieces.hand_on(rows, found.append, told.append)
+            count = transport.hand_on(rows, found.append, told.append)
         # The connection is free for the next statement.
         assert connection.scalar(text("SELECT 1")) == 1
     assert b"".join(found) == expected
     # In binary, the trailer comes as a row does.
     assert count == 500 + (form == "binary")
     assert len(found) > 10
-    assert all(len(one) >= pieces.PIECE for one in found[:-1])
+    assert all(len(one) >= transport.PIECE for one in found[:-1])
 
 
 def test_progress_is_told(hq: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "COUNTED", 200)
+    monkeypatch.setattr(transport, "COUNTED", 200)
     told: list[int] = []
     with hq.transaction() as connection:
         driver = raw(connection)
         with driver.cursor() as cursor, cursor.copy(f"COPY ({ROWS}) TO STDOUT") as rows:
-            pieces.hand_on(rows, lambda _: None, told.append)
+            transport.hand_on(rows, lambda _: None, told.append)
     assert told == [200, 400]
 
 

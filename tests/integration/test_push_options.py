@@ -239,7 +239,7 @@ def test_progress_of_a_large_transaction_is_told_while_it_is_sent(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deferred.pushing.run.MANY", 10)
-    monkeypatch.setattr("sites.transfer.pieces.COUNTED", 5)
+    monkeypatch.setattr("sites.transfer.transport.COUNTED", 5)
     told: list[tuple[int, int | None, str]] = []
     run(
         orders["jfk"],
