@@ -154,7 +154,12 @@ def _push_in_turn(
             try:
                 if to.unqueued:
                     unqueued.refuse(origin, to.unqueued)
-                _push_with_plans_of_now(origin, site, here, name, run)
+                # If the destination's sessions have outdated plans, in new ones.
+                retry.in_new_sessions(
+                    site.peer(name).release,
+                    lambda: _push(origin, site, here, name, run),
+                    lambda: run.transactions,
+                )
             except SnaptideError as error:
                 is_failure = not isinstance(error, NoConnectionFree)
                 reason = error.message if is_failure else None
@@ -176,19 +181,8 @@ def destinations(site: Site) -> list[str]:
         return list(connection.scalars(used.order_by(name)))
 
 
-def _push_with_plans_of_now(
-    origin: Connection, site: Site, here: Look, name: str, run: Run
-) -> None:
-    """Push; if the destination's sessions have outdated plans, push in new sessions."""
-
-    def work() -> None:
-        origin.rollback()
-        _push(origin, site, here, name, run)
-
-    retry.in_new_sessions(site.peer(name).release, work, lambda: run.transactions)
-
-
 def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> None:
+    origin.rollback()
     who = Sender(id=here.identity.site_id, name=site.name, master=name)
     with site.peer(name).session() as target:
         with autocommit(target):
