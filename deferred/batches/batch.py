@@ -138,6 +138,33 @@ def found_by_xid(
     return condition
 
 
+def touching(
+    connection: Connection,
+    batch: Batch,
+    calls: sa.TableClause,
+    *among: ColumnElement[bool],
+) -> set[int]:
+    """The transactions of a batch with such calls in a queue, by order number.
+
+    Mostly none has. PostgreSQL does not know how many transactions a new batch has, and
+    by a join it would look for the calls of each. So the statement has it read all of
+    them by an index, and look up the order numbers of those that it finds.
+    """
+    part = batch.destination, batch.number, -1, batch.end
+    there = found_by_xid(*part)(calls.c.xid)
+    matching = select(calls.c.xid).distinct().where(there, *among)
+    found = matching.subquery("found")
+    order_no = (
+        select(delivery.c.order_no)
+        .where(within(batch, -1, batch.end), delivery.c.xid == found.c.xid)
+        .correlate(found)
+        .scalar_subquery()
+    )
+    numbers = connection.scalars(select(order_no).select_from(found))
+    # NULL for a transaction that the index found, and that is not in the batch.
+    return {number for number in numbers if number is not None}
+
+
 #: The condition of `part` with parameters that a statement is given: see `placed`.
 PART = part(
     sa.bindparam("its_destination", type_=sa.Text),

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import array
 
-from deferred.batches import groups, work
-from deferred.batches.batch import Batch
+from deferred.batches import work
+from deferred.batches.batch import Batch, touching
 from deferred.errors import GivesGoneColumn
 from deferred.queues import given_values
 from deferred.queues.queue import Queue
@@ -93,7 +93,7 @@ class Gone:
             given_values.by_call(self.queue, calls, *one)
             for one in self.defaults.items()
         )
-        return groups.touching(origin, batch, calls, sa.or_(*gives))
+        return touching(origin, batch, calls, sa.or_(*gives))
 
     def values(self, changes: sa.FromClause) -> ColumnElement[Any]:
         """Their values in a net change, as `stage` reads them."""

@@ -18,15 +18,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from deferred.batches.batch import Batch, found_by_xid, within
-from deferred.batches.ledger import Listing
+from deferred.batches import procedure_call
+from deferred.batches.batch import Batch, purged, touching, within
+from deferred.batches.shipment import Shipment
 from deferred.catalog import delivery
 from deferred.options import PushOptions
-from deferred.queues.queue import Queue
-from sites import QualifiedName
+from deferred.queues.queue import Queue, changes_key
+from sites import QualifiedName, names
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.tables import wide
+from sites.tables import references, wide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,27 @@ class ApplyGroup:
 
     def __len__(self) -> int:
         return len(self.members)
+
+
+def planned(
+    shipment: Shipment, after: int, options: PushOptions, most: int | None
+) -> list[ApplyGroup]:
+    """The groups of a batch after an order number.
+
+    Parameters:
+        most: how many transactions may be delivered; None for all.
+
+    Raises:
+        PositionMismatch: their transactions were answered before and since purged.
+    """
+    found = _members(shipment, after, options.group_max_bytes)
+    if not found:
+        raise purged(shipment.batch)
+    now = found[:most]
+    if len(now) == 1 or not (options.grouping or options.parallel):
+        return [ApplyGroup(after=after, members=now)]
+    alone = _alone(shipment, options.one_by_one)
+    return list(plan(now, after, options, alone))
 
 
 def plan(
@@ -141,54 +163,55 @@ def split(group: ApplyGroup, refused: Collection[int]) -> list[ApplyGroup]:
     return pieces
 
 
-def members(
-    connection: Connection,
-    batch: Batch,
-    listed: Listing,
-    after: int,
-    queues: Sequence[Queue],
-    limit: int,
-) -> GroupedTransactions:
+def _members(shipment: Shipment, after: int, limit: int) -> GroupedTransactions:
     """The transactions of a batch after an order number, in order.
 
     Parameters:
-        listed: all of the batch.
         limit: bytes; sizes are looked up only if the queues hold more.
     """
+    listed, origin, queues = shipment.listed, shipment.origin, shipment.queues
     first = bisect_right(listed.orders, after)
     orders, calls = listed.orders[first:], listed.calls[first:]
-    if len(orders) < 2 or not _exceeds(connection, queues, limit):
+    if len(orders) < 2 or not _exceeds(origin, queues, limit):
         return GroupedTransactions(orders=orders, calls=calls)
-    found = _sizes(connection, batch, queues)
+    found = _sizes(origin, shipment.batch, queues)
     sizes = [found.get(order_no, 0) for order_no in orders]
     return GroupedTransactions(orders=orders, calls=calls, sizes=sizes)
 
 
-def touching(
-    connection: Connection,
-    batch: Batch,
-    calls: sa.TableClause,
-    *among: sa.ColumnElement[bool],
-) -> set[int]:
-    """The transactions of a batch with such calls in a queue, by order number.
+def _alone(shipment: Shipment, excluded: Sequence[str]) -> set[int]:
+    """Transactions that cannot be compiled.
 
-    Mostly none has. PostgreSQL does not know how many transactions a new batch has, and
-    by a join it would look for the calls of each. So the statement has it read all of
-    them by an index, and look up the order numbers of those that it finds.
+    Those that call procedures or change keys; those that give a value to a column that
+    the destination has dropped; those of excluded tables, of tables that
+    the destination sends on to other masters, and of groups that are quiet there; and
+    if foreign keys at the master act, those whose deletes or changed keys may reach
+    rows that other transactions of the group change.
     """
-    part = batch.destination, batch.number, -1, batch.end
-    there = found_by_xid(*part)(calls.c.xid)
-    matching = select(calls.c.xid).distinct().where(there, *among)
-    found = matching.subquery("found")
-    order_no = (
-        select(delivery.c.order_no)
-        .where(within(batch, -1, batch.end), delivery.c.xid == found.c.xid)
-        .correlate(found)
-        .scalar_subquery()
-    )
-    numbers = connection.scalars(select(order_no).select_from(found))
-    # NULL for a transaction that the index found, and that is not in the batch.
-    return {number for number in numbers if number is not None}
+    acting = references.acting(shipment.target, [one.table for one in shipment.staged])
+    named = {names.parse(name) for name in excluded} | shipment.terms.alone
+    found = procedure_call.orders(shipment.origin, shipment.batch)
+    found |= shipment.giving
+    for queue, staged in zip(shipment.queues, shipment.staged, strict=True):
+        calls = queue.sql()
+        if queue.target in named:
+            found |= touching(shipment.origin, shipment.batch, calls)
+            continue
+        single = changes_key(calls)
+        if columns := acting.get(staged.table.oid):
+            single |= _reaching_calls(queue, calls, columns)
+        found |= touching(shipment.origin, shipment.batch, calls, single)
+    return found
+
+
+def _reaching_calls(
+    queue: Queue, calls: sa.TableClause, columns: tuple[str, ...]
+) -> ColumnElement[bool]:
+    """Calls that delete a row, or change values that other rows refer to."""
+    numbers = [queue.columns.index(c) + 1 for c in columns if c in queue.columns]
+    moved = [calls.c[f"o{n}"].is_distinct_from(calls.c[f"n{n}"]) for n in numbers]
+    kind = func.upper(sa.cast(calls.c.kind, sa.Text))
+    return sa.or_(kind == "D", *((kind == "U") & one for one in moved))
 
 
 #: No table of PostgreSQL can be larger.

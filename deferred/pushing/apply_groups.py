@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import ColumnElement, TableClause, Text, cast, func, or_
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
@@ -24,11 +23,9 @@ from deferred.pushing.compiled import deliver_together
 from deferred.pushing.delivery import Delivered, deliver
 from deferred.pushing.run import Run
 from deferred.queues import delivery_rows
-from deferred.queues.queue import Queue, changes_key
-from sites import faults, names
+from sites import faults
 from sites.errors import ValueDoesNotFit
 from sites.sessions.site import autocommit
-from sites.tables import references
 from sites.transfer import encodings
 
 #: Calls that are shipped at a time when transactions are applied one by one.
@@ -36,30 +33,6 @@ SHIPPED = 1000
 
 #: How often a group waits for users who hold its rows before it is divided.
 PATIENCE = 2
-
-
-def planned(shipment: Shipment, after: int, run: Run) -> list[ApplyGroup]:
-    """The groups of a batch after an order number, no more than the run may deliver.
-
-    Raises:
-        PositionMismatch: their transactions were answered before and since purged.
-    """
-    options = run.options
-    members = groups.members(
-        shipment.origin,
-        shipment.batch,
-        shipment.listed,
-        after,
-        shipment.queues,
-        options.group_max_bytes,
-    )
-    if not members:
-        raise batches.purged(shipment.batch)
-    now = members[: run.left()]
-    if len(now) == 1 or not (options.grouping or options.parallel):
-        return [ApplyGroup(after=after, members=now)]
-    alone = _alone(shipment, options.one_by_one)
-    return list(groups.plan(now, after, options, alone))
 
 
 def apply_group(
@@ -102,41 +75,6 @@ def write_rows(shipment: Shipment) -> None:
     batch = shipment.batch
     with shipment.origin.begin():
         delivery_rows.write_rows(shipment.origin, batch.destination, batch.number)
-
-
-def _alone(shipment: Shipment, excluded: Sequence[str]) -> set[int]:
-    """Transactions that cannot be compiled.
-
-    Those that call procedures or change keys; those that give a value to a column that
-    the destination has dropped; those of excluded tables, of tables that
-    the destination sends on to other masters, and of groups that are quiet there; and
-    if foreign keys at the master act, those whose deletes or changed keys may reach
-    rows that other transactions of the group change.
-    """
-    acting = references.acting(shipment.target, [one.table for one in shipment.staged])
-    named = {names.parse(name) for name in excluded} | shipment.terms.alone
-    found = procedure_call.orders(shipment.origin, shipment.batch)
-    found |= shipment.giving
-    for queue, staged in zip(shipment.queues, shipment.staged, strict=True):
-        calls = queue.sql()
-        if queue.target in named:
-            found |= groups.touching(shipment.origin, shipment.batch, calls)
-            continue
-        single = changes_key(calls)
-        if columns := acting.get(staged.table.oid):
-            single |= _reaching(queue, calls, columns)
-        found |= groups.touching(shipment.origin, shipment.batch, calls, single)
-    return found
-
-
-def _reaching(
-    queue: Queue, calls: TableClause, columns: tuple[str, ...]
-) -> ColumnElement[bool]:
-    """Calls that delete a row, or change values that other rows refer to."""
-    numbers = [queue.columns.index(c) + 1 for c in columns if c in queue.columns]
-    moved = [calls.c[f"o{n}"].is_distinct_from(calls.c[f"n{n}"]) for n in numbers]
-    kind = func.upper(cast(calls.c.kind, Text))
-    return or_(kind == "D", *((kind == "U") & one for one in moved))
 
 
 def _one_by_one(

@@ -15,7 +15,7 @@ from deferred import sqlstate
 from deferred.batches import batch as batches
 from deferred.batches import cut, ledger, marker, relay
 from deferred.batches.batch import Batch
-from deferred.batches.groups import ApplyGroup
+from deferred.batches.groups import ApplyGroup, planned
 from deferred.batches.provenance import Sender
 from deferred.batches.shipment import Shipment, ask, prepare_shipment, with_calls
 from deferred.errors import OtherSchemaVersion
@@ -136,7 +136,7 @@ def _push_batch(
         origin.rollback()
         target.rollback()
         return at
-    groups = apply_groups.planned(shipment, after, run)
+    groups = planned(shipment, after, run.options, run.left())
     ledger.note(target, sender.id, batch, listed)
     faults.point("push.before_lay_commit")
     if sum(map(len, groups)) > 1:

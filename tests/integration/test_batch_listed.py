@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection
 
-from deferred.batches import groups, ledger
-from deferred.batches.batch import Batch
+from deferred.batches import ledger
+from deferred.batches.batch import Batch, touching
 from deferred.batches.cut import next_batch
 from deferred.batches.ledger import Listing
 from deferred.batches.marker import Marker
@@ -89,10 +89,10 @@ def test_transactions_with_some_calls_are_found_in_their_batch(
     calls = list_queues(origin, "hq")[0].sql()
     rest = _cut(origin, _answered(batch), 10)
     assert rest is not None
-    assert groups.touching(origin, batch, calls) == set(listed.orders)
+    assert touching(origin, batch, calls) == set(listed.orders)
     last = calls.c.n3 == 4
-    assert groups.touching(origin, batch, calls, last) == set()
-    assert groups.touching(origin, rest[0], calls, last) == {rest[1].orders[-1]}
+    assert touching(origin, batch, calls, last) == set()
+    assert touching(origin, rest[0], calls, last) == {rest[1].orders[-1]}
 
 
 def _cut(origin: Connection, at: Marker, calls: int) -> tuple[Batch, Listing] | None:
