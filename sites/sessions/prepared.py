@@ -21,6 +21,7 @@ from sqlalchemy import Connection, CursorResult
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import psycopg
 from sqlalchemy.engine import Compiled
+from sqlalchemy.engine.interfaces import IsolationLevel
 from sqlalchemy.sql.base import Executable
 
 from sites.names import QualifiedName
@@ -43,7 +44,10 @@ Statement = TypeVar("Statement", bound=Executable)
 
 
 def planned_once(statement: Statement) -> Statement:
-    """Let each of our sessions plan a statement at its first run, for all later runs.
+    """Let a session plan a statement for all later runs, not for each.
+
+    PostgreSQL plans it with the values of its first five runs, and then once, if the
+    plan for all values is no worse. A rollback makes the driver forget it.
 
     Use it for statements that take longer to plan than to run, that keep their text,
     and whose tables users cannot alter: the result must keep its types.
@@ -132,6 +136,10 @@ class Dialect(psycopg.PGDialect_psycopg):
             isinstance(other, Dialect)
             and self.server_version_info == other.server_version_info
         )
+
+    def get_default_isolation_level(self, dbapi_conn: object) -> IsolationLevel:
+        """What all our sessions begin with; SQLAlchemy would ask the server."""
+        return "READ COMMITTED"
 
     def __hash__(self) -> int:
         # Without the version, which it does not know before it has met its server.
