@@ -82,7 +82,7 @@ def grant(
             ]
             bound.bind_ours(connection)
             _open_ours(connection, role)
-            publication.let_read(connection, row.id, publication_name, made)
+            publication.let_read(connection, row.id, made)
             if former is not None and former != role:
                 _open_ours(connection, former)
     return made

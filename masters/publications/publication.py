@@ -276,9 +276,7 @@ def grants_of(connection: Connection, publication_id: int) -> list[Grant]:
     ]
 
 
-def let_read(
-    connection: Connection, publication_id: int, name: str, grant: Grant
-) -> None:
+def let_read(connection: Connection, publication_id: int, grant: Grant) -> None:
     """Give a login the rights of a grant, once its row is there.
 
     Raises:
@@ -352,7 +350,7 @@ def _replace(
     _unpublish(connection, row.id, [one.login for one in granted])
     _publish(connection, row.id, wanted)
     for one in granted:
-        let_read(connection, row.id, row.name, one)
+        let_read(connection, row.id, one)
         # Of tables that are gone from it, too: logs keep nothing for them.
         for gone in former - {each.table for each in wanted}:
             compare_all(connection, one.site, names.parse(gone))

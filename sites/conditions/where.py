@@ -248,15 +248,15 @@ def _index(driver: _Driver, table: str, predicate: sql.Composable) -> None:
 
 def _parse(driver: _Driver, statement: sql.Composed) -> None:
     """Let the server parse a statement without running it; only one is allowed."""
-    _check(driver, driver.pgconn.prepare(b"", statement.as_bytes(driver)))
+    _check(driver.pgconn.prepare(b"", statement.as_bytes(driver)))
 
 
 def _one_statement(driver: _Driver, statement: sql.Composed) -> None:
     """Run a statement by the extended protocol, which takes exactly one."""
-    _check(driver, driver.pgconn.exec_params(statement.as_bytes(driver), None))
+    _check(driver.pgconn.exec_params(statement.as_bytes(driver), None))
 
 
-def _check(driver: _Driver, result: psycopg.pq.abc.PGresult) -> None:
+def _check(result: psycopg.pq.abc.PGresult) -> None:
     if result.status == psycopg.pq.ExecStatus.FATAL_ERROR:
         raise psycopg.errors.error_from_result(result, encoding="utf-8")
 

@@ -98,7 +98,7 @@ def create(
     with site.session() as connection:
         who = identity.confirm(connection, site.name)
         _refuse_taken(connection, made)
-    with _registered(home, made, who, definition), site.transaction() as connection:
+    with _registered(home, made, who), site.transaction() as connection:
         faults.point("snapshot_create.after_register")
         refresh_group.ensure(
             connection, made.refresh_group, home.name, definition.master_id
@@ -217,9 +217,7 @@ def naming_what_is_missing(made: Snapshot) -> Iterator[None]:
 
 
 @contextmanager
-def _registered(
-    home: Site, made: Snapshot, who: identity.Identity, definition: Definition
-) -> Iterator[None]:
+def _registered(home: Site, made: Snapshot, who: identity.Identity) -> Iterator[None]:
     """Register at the master first; unregister if the block fails.
 
     After a crash in between, the master knows a snapshot that does not exist;
