@@ -170,16 +170,6 @@ def _add(connection: Connection, site: Site, todo: _ToDo) -> None:
         writing.execute(snapshot.change(one).values(ddl_followed=done))
 
 
-def _numbers(connection: Connection, one: Snapshot, table: Table) -> dict[str, int]:
-    """The numbers of the columns at the master, as the site knows them.
-
-    As long as no refresh has noted any, they are those of the names.
-    """
-    return rewrites.numbers(connection, one, table) or {
-        name: table.column(name).number for name in one.columns if name in table.names
-    }
-
-
 def _todo(
     connection: Connection, one: Snapshot, table: Table, entries: Sequence[SiteDdl]
 ) -> _ToDo:
@@ -196,7 +186,7 @@ def _todo(
     changed = frozenset[int]().union(*(entry.columns for entry in entries))
     new = frozenset[int]().union(*(entry.added for entry in entries))
     gone = frozenset[int]().union(*(entry.dropped for entry in entries))
-    before = _numbers(connection, one, table)
+    before = rewrites.numbers_shown(connection, one, table)
     there = {column.number: column.name for column in table.columns}
     mine = {name: n for name, n in before.items() if n in changed}
     renamed = {name: there[n] for name, n in mine.items() if there.get(n, name) != name}

@@ -24,7 +24,7 @@ from sites.tables import locks
 from sites.tables.table import Column, ForeignKey, Table, Unique, describe
 from snapshots.creating import shapes
 from snapshots.creating.alter_everywhere import refuse_another
-from snapshots.definitions import snapshot
+from snapshots.definitions import rewrites, snapshot
 from snapshots.reports import MappedShape
 
 
@@ -182,7 +182,8 @@ def _of_site(
         key = f"{one.key} of {site.name}"
         if one.master != table.qualified:
             return _Shown(key=key, columns={}, used=used)
-        base, known = describe(there, one.base), shapes.numbers_shown(there, one, table)
+        base = describe(there, one.base)
+        known = rewrites.numbers_shown(there, one, table)
     columns = {
         name: (known[name], base.column(name))
         for name in one.columns

@@ -6,7 +6,7 @@ has by their numbers, which are those of the master table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,6 @@ from sites.sessions.site import Site
 from sites.tables.table import Table, describe
 from snapshots.creating.alter_everywhere import refuse_another
 from snapshots.definitions import rewrites, snapshot
-from snapshots.definitions.snapshot import Snapshot
 from snapshots.reports import Shape, ShapeLens, SnapshotShape
 
 #: Numbers of columns at the master, and their names at a site, in their order.
@@ -135,20 +134,11 @@ def _of_site(
     with site.session() as connection:
         refuse_another(connection, site, registered.site_id)
         one = snapshot.read(connection, registered.snapshot)
-        known = numbers_shown(connection, one, table)
+        known = rewrites.numbers_shown(connection, one, table)
         queue = find_queue(connection, one.key)
         waiting = None if queue is None else undelivered_calls(connection, queue)
     columns = sorted((known.get(name, 0), name) for name in one.columns)
     return tuple(columns), waiting
-
-
-def numbers_shown(
-    connection: Connection, one: Snapshot, table: Table
-) -> Mapping[str, int]:
-    """The numbers of a snapshot's columns at the master, as far as they are known."""
-    return rewrites.numbers(connection, one, table) or {
-        name: table.column(name).number for name in one.columns if name in table.names
-    }
 
 
 def _differences(columns: _Columns, table: Table) -> Iterator[str]:

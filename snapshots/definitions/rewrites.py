@@ -178,6 +178,18 @@ def numbers(
     return dict(zip(queue.columns, queue.target_numbers, strict=True))
 
 
+def numbers_shown(
+    connection: Connection, one: Snapshot, table: Table
+) -> dict[str, int]:
+    """The numbers of a snapshot's columns at the master, as far as they are known.
+
+    As long as no refresh has noted any, they are those of the names.
+    """
+    return numbers(connection, one, table) or {
+        name: table.column(name).number for name in one.columns if name in table.names
+    }
+
+
 def _was_another(one: Snapshot, queue: Queue | None, table: Table) -> bool:
     """Whether the last refresh saw another master table of that name.
 
