@@ -212,7 +212,7 @@ class NotGranted(SnaptideError):
         "At the master, grant the publication (again): snaptide grant SITE PUBLICATION "
         "NAME. Nothing is lost: snapshots keep their rows, and changes stay queued. If "
         "other rows are granted then, the next refresh compares all rows, and those of "
-        "before go as deleted ones do, whatever --leaving says."
+        "before leave as the snapshot's --leaving says."
     )
 
 

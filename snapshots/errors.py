@@ -57,8 +57,9 @@ class MassLeave(MassDelete):
 
     code = "SNP-238"
     hint = (
-        "The master still has the rows. If they are to leave this site, refresh with "
-        "--allow-mass-delete (allow_mass_delete=True)."
+        "The master still has the rows, or grants them to this site no more. If they "
+        "are to leave this site, refresh with --allow-mass-delete "
+        "(allow_mass_delete=True)."
     )
 
 

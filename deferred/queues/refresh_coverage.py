@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, CompoundSelect, Connection, func, select
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    Select,
+    func,
+    select,
+)
 
 from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
@@ -42,6 +49,21 @@ def uncovered_calls(queue: Queue, batch_no: int, order_no: int) -> CompoundSelec
     waits = beyond(batch_no, order_no).label("waits")
     batch, order = _covered(queue)
     return _keys_beyond(queue, batch, order, waits)
+
+
+def added_keys(queue: Queue) -> Select[Any]:
+    """Keys (k1, k2, ...) that calls have given to rows, and no refresh has seen that.
+
+    These are inserts, and updates that change a key.
+    """
+    calls, (batch, order) = queue.sql(), _covered(queue)
+    on = calls.outerjoin(delivery, delivery_of(queue, calls))
+    inserts = func.upper(sa.cast(calls.c.kind, sa.Text)) == "I"
+    return (
+        select(*queue.new_keys(calls))
+        .select_from(on)
+        .where(beyond(batch, order), sa.or_(inserts, changes_key(calls)))
+    )
 
 
 def pending_keys(queue: Queue, batch_no: int, order_no: int) -> CompoundSelect[Any]:

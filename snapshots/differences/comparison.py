@@ -80,8 +80,12 @@ class Compared:
 
     @property
     def may_leave(self) -> bool:
-        """Whether the master may still have rows that the difference deletes."""
-        return self.differs and self.member.snapshot.condition is not None
+        """Whether the master may still have rows that the difference deletes.
+
+        A condition of the snapshot or a grant of the master chooses among its rows.
+        """
+        chosen = self.member.snapshot.condition is not None
+        return self.differs and (chosen or self.member.master.divided)
 
 
 def way_taken(sides: Sides, found: Compared, before: float) -> WayTaken:

@@ -2,7 +2,7 @@
 
 A refresh deletes both at the site. The master still has a row that leaves: it no longer
 fulfils the condition, because it changed itself, or because a row changed that the
-condition looks for.
+condition looks for. Of rows that the master grants, `taken_away` says which have left.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sites.conditions.subqueries import Subquery
 from sites.extras import pa, pc
 from snapshots import keys
 from snapshots.definitions.parents import Parent
-from snapshots.differences import images, stage
+from snapshots.differences import images, stage, taken_away
 from snapshots.differences.comparison import Compared
 from snapshots.differences.stage import Stage
 from snapshots.differences.window import Member
@@ -38,6 +38,10 @@ def tell_apart(sides: Sides, found: Compared) -> Compared:
     deleted = _deleted(sides.site, found)
     if not deleted.num_rows:
         return found
+    if member.master.divided:
+        away = taken_away.among(sides, member, deleted)
+        why = [(taken_away.WHY,)] * away.num_rows
+        return replace(found, leaving=_with(away, why))
     asked, names = [*member.asked_again()], list(deleted.column_names)
     there, causes = [_with(keys.none(names), [])], Counter[tuple[str, str]]()
     for some in keys.chunks(deleted):
@@ -50,7 +54,7 @@ def tell_apart(sides: Sides, found: Compared) -> Compared:
     return replace(found, leaving=pa.concat_tables(there), because=_named(causes))
 
 
-def _with(found: Keys, causes: Sequence[tuple[str, str] | None]) -> pa.Table:
+def _with(found: Keys, causes: Sequence[tuple[str, ...] | None]) -> pa.Table:
     said = ["" if one is None else " ".join(one) for one in causes]
     return found.append_column("cause", pa.array(said, pa.string()))
 

@@ -1,0 +1,224 @@
+"""Policies for leaving rows, where a grant takes rows away from a site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import psycopg
+import pytest
+
+import deferred
+import masters
+import snapshots
+from deferred.error_catalog import WITHDRAWN
+from sites import Directory, Site
+from snapshots.errors import MassDelete, MassLeave
+from snaptide.embedded import PostgresServer
+from tests.granted import (
+    as_login,
+    every,
+    families,
+    grant_families,
+    grant_sales,
+    ids,
+    login,
+    publish_sales,
+    stores,
+    take_families,
+)
+from tests.linked_table import parked, queued, run
+from tests.stories import refresh, settle, user
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+POLICIES = list(snapshots.Leaving)
+
+
+@pytest.fixture
+def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
+    """Sales at hq, and the login of jfk, which may change those of store 3."""
+    hq = sites["hq"]
+    stores(hq)
+    publish_sales(hq)
+    with login(server, hq) as name:
+        run(hq, f'GRANT TEMPORARY ON DATABASE "{hq.url.database}" TO {name}')
+        grant_sales(hq, name)
+        yield name
+
+
+@pytest.fixture
+def granted(sites: Directory, store: str) -> Iterator[Site]:
+    """The site jfk, with a snapshot of the sales 2, 4, 6, 8 and 10."""
+    with as_login(sites, store) as directory:
+        jfk = directory["jfk"]
+        snapshots.create(jfk, "sale", master="hq", updatable=True)
+        refresh(jfk, "sale")
+        yield jfk
+
+
+#: Sale 2 leaves with a change of the site, sale 4 leaves, sale 6 is deleted. The site
+#: adds sale 20.
+MOVED = (
+    "UPDATE public.sale SET store_id = 4 WHERE id IN (2, 4)",
+    "DELETE FROM public.sale WHERE id = 6",
+)
+
+
+def _work_at(jfk: Site) -> None:
+    run(jfk, "UPDATE public.sale SET what = 'mine' WHERE id = 2")
+    run(jfk, "INSERT INTO public.sale VALUES (20, 3, 'new', 7)")
+
+
+def _kept(jfk: Site, name: str = "sale") -> list[int]:
+    return sorted(int(one.key[0]) for one in snapshots.list_kept(jfk, name))
+
+
+def _withdrawn(jfk: Site) -> list[str | None]:
+    found = [deferred.show_error(jfk, one.id) for one in deferred.list_errors(jfk)]
+    assert {one.reason for one in found} <= {WITHDRAWN}
+    return [(call.old or {})["id"] for one in found for call in one.calls]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rows_that_move_out_of_a_grant(
+    sites: Directory, granted: Site, policy: str
+) -> None:
+    hq = sites["hq"]
+    snapshots.alter_leaving(granted, "sale", policy)
+    _work_at(granted)
+    run(hq, *MOVED)
+    done = refresh(granted, "sale", allow_mass_delete=True)["sale"]
+    assert done.method == "fast"
+    stays = policy != "park"
+    assert ids(granted, "sale") == [*([2] if stays else []), 8, 10, 20]
+    assert (done.left, done.staying) == ((1, {"pending": 1}) if stays else (2, {}))
+    assert _kept(granted) == ([4] if policy == "keep" else [])
+    assert _withdrawn(granted) == ([] if stays else ["2"])
+    _refuses_frozen(granted, policy)
+    # The answer is a conflict, and so the row goes; the new sale is one of the grant.
+    settle(granted)
+    assert ids(granted, "sale") == [8, 10, 20]
+    assert len(parked(hq)) == (1 if stays else 0)
+    assert _kept(granted) == ([2, 4] if policy == "keep" else [])
+    run(hq, "UPDATE public.sale SET store_id = 3 WHERE id IN (2, 4)")
+    for where in (granted, hq):
+        assert all(one.applied for one in deferred.retry_errors(where))
+    settle(granted)
+    assert _kept(granted) == []
+    assert run(hq, "SELECT what FROM public.sale WHERE id = 2") == [("mine",)]
+    assert run(granted, "SELECT what FROM public.sale WHERE id = 2") == [("mine",)]
+    assert queued(granted) == 0
+
+
+def _refuses_frozen(jfk: Site, policy: str) -> None:
+    """What users have added stays theirs, though the master does not show it."""
+    with user(jfk) as one:
+        one.execute("UPDATE public.sale SET cost = 8 WHERE id = 20")
+        one.rollback()
+        if policy == "freeze":
+            with pytest.raises(psycopg.Error, match="Row 2 of sale is frozen"):
+                one.execute("UPDATE public.sale SET cost = 8 WHERE id = 2")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("way", ["granted again", "another condition"])
+def test_other_rows_are_granted(
+    sites: Directory, granted: Site, store: str, policy: str, way: str
+) -> None:
+    hq = sites["hq"]
+    snapshots.alter_leaving(granted, "sale", policy)
+    _work_at(granted)
+    if way == "granted again":
+        grant_sales(hq, store, "4")
+    else:
+        run(hq, "UPDATE public.sale SET store_id = id WHERE id IN (2, 4)")
+        where = {"sale": "id = :store"}
+        masters.alter_publication(hq, "sales", ["sale"], where=where)
+    theirs = ids(granted, "sale")
+    done = refresh(granted, "sale", allow_mass_delete=True)["sale"]
+    assert done.method == "complete"
+    stays = policy != "park"
+    shown = [1, 3, 5, 7, 9] if way == "granted again" else [3]
+    assert ids(granted, "sale") == sorted([*shown, *([2] if stays else []), 20])
+    assert done.staying == ({"pending": 1} if stays else {})
+    went = [one for one in theirs if one not in (2, 20)]
+    assert _kept(granted) == (went if policy == "keep" else [])
+    assert _withdrawn(granted) == ([] if stays else ["2"])
+    _refuses_frozen(granted, policy)
+    assert deferred.push(granted).errors == (2 if stays else 1)
+    settle(granted)
+    assert ids(granted, "sale") == shown
+    assert _kept(granted) == ([2, *went] if policy == "keep" else [])
+
+
+def test_a_mass_that_leaves_a_grant_asks_first(
+    sites: Directory, granted: Site, store: str
+) -> None:
+    hq = sites["hq"]
+    run(
+        hq,
+        "INSERT INTO public.sale SELECT i, 3, 'many', 1"
+        " FROM generate_series(100, 199) i",
+    )
+    refresh(granted, "sale")
+    grant_sales(hq, store, "4")
+    with pytest.raises(MassLeave, match="105 of 105 rows of sale would leave it"):
+        refresh(granted, "sale")
+    grant_sales(hq, store, "3")
+    refresh(granted, "sale")
+    run(hq, "DELETE FROM public.sale WHERE id >= 100")
+    with pytest.raises(MassDelete, match="would delete 100 of 105 rows of sale") as it:
+        refresh(granted, "sale")
+    assert type(it.value) is MassDelete
+
+
+@pytest.fixture
+def shop(sites: Directory, server: PostgresServer) -> Iterator[Site]:
+    """The site jfk, which may change what belongs to customers 2 and 4 of store 3."""
+    hq = sites["hq"]
+    families(hq)
+    with login(server, hq) as name:
+        grant_families(hq, "jfk", name, updatable=True)
+        with as_login(sites, name) as directory:
+            take_families(directory["jfk"], updatable=True)
+            yield directory["jfk"]
+
+
+ALL: Sequence[str] = ("customer", "rental", "payment")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rows_leave_with_a_parent(sites: Directory, shop: Site, policy: str) -> None:
+    hq = sites["hq"]
+    for name in ALL:
+        snapshots.alter_leaving(shop, name, policy)
+    run(shop, "UPDATE public.payment SET amount = 7 WHERE id = 211")
+    run(shop, "INSERT INTO public.rental VALUES (23, 2, 'mine')")
+    run(hq, "UPDATE public.customer SET store_id = 4 WHERE id = 2")
+    run(hq, "DELETE FROM public.payment WHERE id = 411")
+    done = refresh(shop, "shop", allow_mass_delete=True)
+    if policy == "park":
+        assert every(shop) == [[4], [41], []]
+        assert (done["rental"].withdrawn, done["payment"].withdrawn) == (1, 1)
+        assert queued(shop) == 0
+    else:
+        assert every(shop) == [[2, 4], [21, 23, 41], [211]]
+        assert queued(shop) == 2
+    kept = {name: _kept(shop, name) for name in ALL}
+    went = {"customer": [], "rental": [22], "payment": [221]}
+    assert kept == (went if policy == "keep" else {name: [] for name in ALL})
+    settle(shop)
+    assert every(shop) == [[4], [41], []]
+    if policy == "keep":
+        assert {name: _kept(shop, name) for name in ALL} == {
+            "customer": [2],
+            "rental": [21, 22],
+            "payment": [211, 221],
+        }
+    run(hq, "UPDATE public.customer SET store_id = 3 WHERE id = 2")
+    for where in (shop, hq):
+        assert all(one.applied for one in deferred.retry_errors(where))
+    settle(shop)
+    assert every(shop) == [[2, 4], [21, 22, 23, 41], [211, 221]]
+    assert run(hq, "SELECT amount FROM public.payment WHERE id = 211") == [(7,)]
+    assert [_kept(shop, name) for name in ALL] == [[], [], []]
