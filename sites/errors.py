@@ -210,9 +210,8 @@ class NotGranted(SnaptideError):
     code = "SNP-290"
     hint = (
         "At the master, grant the publication (again): snaptide grant SITE PUBLICATION "
-        "NAME. Nothing is lost: snapshots keep their rows, and changes stay queued. If "
-        "other rows are granted then, the next refresh compares all rows, and those of "
-        "before leave as the snapshot's --leaving says."
+        "NAME. No change is lost. Rows that are granted no more leave the site as the "
+        "snapshot's --leaving says; the next refresh after a grant compares all rows."
     )
 
 

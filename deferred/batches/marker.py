@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.catalog import duplicate_watch, push_marker
+from deferred.catalog import batch, duplicate_watch, push_marker
 from sites.sessions.prepared import planned_once
 
 
@@ -31,6 +31,21 @@ class Marker:
     #: how often the watch list (`duplicate_watch`) has grown, whose transactions may
     #: come a second time; 0 if it is empty
     watch_version: int = field(default=0, compare=False)
+
+
+def answered(connection: Connection, destination: str) -> Marker:
+    """The place up to which a destination has answered, as far as the site knows.
+
+    For a site that may not ask the destination any more.
+    """
+    at = batch.c
+    found = connection.execute(
+        select(at.number, at.answered)
+        .where(at.destination == destination, at.answered > 0)
+        .order_by(at.number.desc())
+        .limit(1)
+    ).one_or_none()
+    return Marker(batch_no=found.number, order_no=found.answered) if found else Marker()
 
 
 #: Far below deadlock_timeout (1 s by default), so that in a deadlock the push gives way

@@ -91,9 +91,10 @@ def grant(
 def revoke(master: Site, publication_name: str, site: str) -> None:
     """Let a site read a publication no more (Virtuoso: REPL_REVOKE).
 
-    Its next refresh is refused, with `NotGranted`. Its snapshots keep their rows. The
-    rights on tables are gone first, in a transaction of their own: the login could keep
-    tables of ours locked, from which its registration is removed, too.
+    Its next refresh is refused, with `NotGranted`, and has the rows of its snapshots
+    leave, as their policies say. The rights on tables are gone first, in a transaction
+    of their own: the login could keep tables of ours locked, from which its
+    registration is removed, too.
 
     Raises:
         UnknownPublication: the master has none of that name.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from psycopg.errors import UndefinedFunction
+from psycopg.errors import InsufficientPrivilege, UndefinedFunction, UndefinedObject
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import ProgrammingError
 
@@ -68,3 +68,41 @@ def unreadable(
         "names": [one.name for one in asked],
     }
     return [QualifiedName(*row) for row in master.execute(_UNREADABLE, values)]
+
+
+_WAS_GRANTED = text(
+    "SELECT snaptide.granted_site() AS site FROM pg_roles"
+    " WHERE rolname = session_user AND NOT rolsuper"
+    " AND pg_has_role(oid, 'snaptide_site', 'USAGE') AND EXISTS (SELECT"
+    "   FROM pg_namespace n, aclexplode(n.nspacl) given"
+    "   WHERE n.nspname = ANY (CAST(:schemas AS text[]))"
+    "   AND given.grantee = pg_roles.oid)"
+)
+
+
+def taken_back(
+    master: Connection, name: str, tables: Iterable[QualifiedName]
+) -> list[QualifiedName]:
+    """Those of these tables that were granted to a site's login, and are no more.
+
+    A revoke leaves the right to use the schema, which a login has in this database only
+    if it once had a grant. One that has got another site's grants says nothing of this
+    one's.
+
+    Parameters:
+        name: of the site that connects.
+    """
+    try:
+        schemas = sorted({one.schema for one in tables})
+        row = master.execute(_WAS_GRANTED, {"schemas": schemas}).one_or_none()
+    except ProgrammingError as error:
+        if isinstance(error.orig, _NEVER_GRANTED):
+            return []
+        raise
+    if row is None or row.site not in (None, name):
+        return []
+    return unreadable(master, tables)
+
+
+#: There is no such function, role or right to call it.
+_NEVER_GRANTED = (UndefinedFunction, UndefinedObject, InsufficientPrivilege)

@@ -17,7 +17,6 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Select, TableClause, select
 
 from deferred.batches import lost_rows, marker
-from deferred.batches.marker import Marker
 from masters import group_schema
 from masters.group_schema import SchemaVersion
 from masters.log import catalog
@@ -44,6 +43,7 @@ from snapshots.definitions.parents import Parent
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot, carried, key_types, tables_of
 from snapshots.differences import own_keys
+from snapshots.differences.moment import Moment
 from snapshots.errors import NoSnapshotLog, SnapshotLogTooYoung
 from snapshots.keys import Keys
 
@@ -153,14 +153,12 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class Window(Moment):
     """A moment of the master, and the stretch of its logs that leads there."""
 
-    position: str
     #: what the group shows; a snapshot that was left behind shows a moment of its own
     since: str | None
     master: Identity
-    marker: Marker
     #: the master keeps notes of rows of the site that it does not have
     lost: bool
     members: tuple[Member, ...]

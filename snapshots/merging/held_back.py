@@ -18,7 +18,7 @@ from sites.capture import position
 from sites.names import QualifiedName
 from sites.transfer.types import PgSnapshot
 from sites.writing import unique_values
-from snapshots.differences.window import Window
+from snapshots.differences.moment import Moment
 from snapshots.merging import obstacles, work
 from snapshots.merging.work import Work
 
@@ -102,7 +102,7 @@ def _hold_referred(connection: Connection, changes: Work) -> int:
     return work.hold(connection, changes, sa.and_(there, missed), LOCKED)
 
 
-def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
+def hold_pending(connection: Connection, changes: Work, window: Moment) -> int:
     """Hold back rows that the site changed and the window does not show yet.
 
     It runs as a statement of its own, once the rows are locked or written: so it sees
@@ -111,7 +111,7 @@ def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
     return work.hold(connection, changes, is_pending(changes, window), PENDING)
 
 
-def is_pending(changes: Work, window: Window) -> ColumnElement[bool]:
+def is_pending(changes: Work, window: Moment) -> ColumnElement[bool]:
     """Whether the site changed a row and the window does not show it yet."""
     rows = _pending(changes, window).subquery("pending")
     names = changes.member.snapshot.key_names
@@ -119,7 +119,7 @@ def is_pending(changes: Work, window: Window) -> ColumnElement[bool]:
     return sa.exists().where(*(key == rows.c[name] for key, name in pairs))
 
 
-def covered_extras(extra: TableClause, window: Window) -> ColumnElement[bool]:
+def covered_extras(extra: TableClause, window: Moment) -> ColumnElement[bool]:
     """Whether the window shows the change that an extra key stands for, if any.
 
     A folded call is shown if the marker has reached it. A synchronous change is
@@ -185,7 +185,7 @@ def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
     )
 
 
-def _pending(changes: Work, window: Window) -> sa.Select[Any] | sa.CompoundSelect[Any]:
+def _pending(changes: Work, window: Moment) -> sa.Select[Any] | sa.CompoundSelect[Any]:
     """The keys of such rows."""
     snapshot, marker = changes.member.snapshot, window.marker
     extra = snapshot.extra()

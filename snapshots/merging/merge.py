@@ -34,6 +34,7 @@ from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.refresh_notes import Done
 from snapshots.definitions.snapshot import NOT_BEHIND, change
+from snapshots.differences.moment import Moment
 from snapshots.differences.window import Member, Window
 from snapshots.errors import CannotMerge, MassDelete, MassLeave
 from snapshots.merging import detached, held_back, kept, work, writing
@@ -92,7 +93,7 @@ def _work_memory() -> ColumnElement[str]:
 def merge(
     connection: Connection,
     group: Sequence[Work],
-    window: Window,
+    window: Moment,
     options: RefreshOptions,
 ) -> dict[str, Merged]:
     """Write the differences that are not held back; the caller has called `prepare`.
@@ -139,7 +140,7 @@ def _refuse_instead(base: Table) -> None:
 def _write_at_once(
     connection: Connection,
     group: Sequence[Work],
-    window: Window,
+    window: Moment,
     options: RefreshOptions,
 ) -> bool:
     """Write without locking the rows before, if no other session is writing.
@@ -167,7 +168,7 @@ def _write_at_once(
 def _write_locked(
     connection: Connection,
     group: Sequence[Work],
-    window: Window,
+    window: Moment,
     options: RefreshOptions,
 ) -> None:
     detached.bring(connection, group)
@@ -181,7 +182,7 @@ def _write_locked(
 def _hold_pending(
     connection: Connection,
     group: Sequence[Work],
-    window: Window,
+    window: Moment,
     options: RefreshOptions,
 ) -> int:
     """Hold back rows that users changed, unless told not to; return how many."""
@@ -191,7 +192,7 @@ def _hold_pending(
 
 
 def clear(
-    connection: Connection, member: Member, window: Window, local_position: str
+    connection: Connection, member: Member, window: Moment, local_position: str
 ) -> None:
     """Clear the extra keys of a snapshot that were read and are covered.
 
@@ -330,7 +331,7 @@ def _note(connection: Connection, member: Member, method: str) -> None:
 
 
 def _refuse_mass_delete(
-    connection: Connection, changes: Work, window: Window, options: RefreshOptions
+    connection: Connection, changes: Work, window: Moment, options: RefreshOptions
 ) -> None:
     """Stop if more rows of a snapshot would go than the options allow.
 

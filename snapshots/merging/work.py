@@ -268,6 +268,17 @@ def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> No
         analyze(connection, work.table, work.looked_at)
 
 
+def take_all(connection: Connection, work: Work, cause: str) -> None:
+    """Fill a work table with all rows of the snapshot, which leave it."""
+    base, columns = work.staged.table.sql(), work.member.carried
+    marks = [sa.cast("D", NativeType('"char"')), sa.true(), sa.literal(cause)]
+    rows = select(*marks, *(base.c[name] for name in columns))
+    into = ["kind", "leaves", "cause", *numbered("n", columns)]
+    connection.execute(sa.insert(work.table).from_select(into, rows))
+    ddl.index_temporary(connection, work.table.name, "no")
+    analyze(connection, work.table, work.looked_at)
+
+
 def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:
     table = stage.rows_of(work.member, staged)
     values = [

@@ -22,6 +22,7 @@ from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_notes import Done
 from snapshots.definitions.snapshot import Behind, Snapshot
 from snapshots.differences.comparison import Compared
+from snapshots.differences.moment import Moment
 from snapshots.differences.window import LOAD, Member, Window, site_keys
 from snapshots.errors import CannotMerge, UsersInTheWay
 from snapshots.merging import held_back, kept, merge, obstacles, work, writing
@@ -149,7 +150,7 @@ def _write(
             for m in (found.member for found in compared)
         }
     group = []
-    with _named():
+    with named():
         for number, found in enumerate(compared):
             changes = work.create(
                 connection,
@@ -164,7 +165,7 @@ def _write(
             if found.leaving is not None:
                 work.mark_leaving(connection, changes, found.leaving)
             group.append(changes)
-        gone = _withdraw(connection, group, seen, task)
+        gone = withdraw(connection, group, seen, task)
         done = merge.merge(connection, group, seen, task.options)
         return {
             name: replace(one, report=replace(one.report, withdrawn=gone.get(name, 0)))
@@ -173,7 +174,7 @@ def _write(
 
 
 @contextmanager
-def _named() -> Iterator[None]:
+def named() -> Iterator[None]:
     """Tell rows that the site refuses from locks that another session holds.
 
     Raises:
@@ -212,8 +213,8 @@ def _defined(task: Task, member: Member) -> Definition:
     return replace(found, table=member.master, columns=one.columns)
 
 
-def _withdraw(
-    connection: Connection, group: Sequence[Work], window: Window, task: Task
+def withdraw(
+    connection: Connection, group: Sequence[Work], window: Moment, task: Task
 ) -> dict[str, int]:
     """Withdraw changes of rows that leave a snapshot with the policy park.
 
@@ -254,7 +255,7 @@ def _withdraw(
 
 
 def _mark_added(
-    connection: Connection, changes: Work, group: Sequence[Work], window: Window
+    connection: Connection, changes: Work, group: Sequence[Work], window: Moment
 ) -> None:
     """Have rows leave that users added below rows that leave."""
     by_table = {w.staged.table.qualified: w for w in group}

@@ -19,7 +19,7 @@ from deferred.errors import TargetColumnsMoved
 from deferred.options import RefreshArguments, RefreshOptions
 from masters.errors import UnknownColumn
 from sites import extras, names, retry, traces
-from sites.errors import NoConnectionFree, SnaptideError
+from sites.errors import NoConnectionFree, NotGranted, SnaptideError
 from sites.progress import Progress
 from sites.sessions import full
 from sites.sessions.site import Site, autocommit
@@ -34,7 +34,7 @@ from snapshots.errors import (
     StageLost,
     UsersInTheWay,
 )
-from snapshots.refreshing import possible, task
+from snapshots.refreshing import possible, taken_back, task
 from snapshots.reports import LeftBehind, RefreshReport, SnapshotReport
 
 #: Turns before a refresh gives up, if another one keeps coming in between.
@@ -87,6 +87,9 @@ def refresh(
         OlderSchema, NewerSchema: another version of Snaptide made the schema of a side.
         PastRetention, CannotTell, PushRunning: the two databases do not agree on
             what was pushed.
+        NotGranted: the master does not let the site read a table any more. Its rows
+            have left, as the policies of their snapshots say, and the message says how
+            many; more than a few leave only if `allow_mass_delete`.
         MissingExtra: `snaptide[spark]` is not installed.
     """
     chosen = RefreshOptions.of(options)
@@ -126,6 +129,10 @@ def _refresh(
                 if chosen.strict:
                     raise
                 refused = error
+            except NotGranted as error:
+                with refresh_group.exclusively(site, group.name) as connection:
+                    said = taken_back.leave(connection, site, group.name, chosen, error)
+                raise said from error
     turns = partial(_in_turns, site, group, named, chosen, steps, progress, refused)
     try:
         done, position, reports = turns()
@@ -172,7 +179,12 @@ def _in_turns(
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random(max=PAUSE),
         )
-        return attempts(possible.refresh_possible, read, connection, progress, refused)
+        try:
+            turns = possible.refresh_possible
+            return attempts(turns, read, connection, progress, refused)
+        except NotGranted as error:
+            left = taken_back.leave(connection, site, group.name, chosen, error)
+            raise left from error
 
 
 def _push(site: Site, group: RefreshGroup) -> PushReport:

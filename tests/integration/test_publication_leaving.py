@@ -12,6 +12,7 @@ import masters
 import snapshots
 from deferred.error_catalog import WITHDRAWN
 from sites import Directory, Site
+from sites.errors import NotGranted
 from snapshots.errors import MassDelete, MassLeave
 from snaptide.embedded import PostgresServer
 from tests.granted import (
@@ -73,10 +74,11 @@ def _kept(jfk: Site, name: str = "sale") -> list[int]:
     return sorted(int(one.key[0]) for one in snapshots.list_kept(jfk, name))
 
 
-def _withdrawn(jfk: Site) -> list[str | None]:
+def _withdrawn(jfk: Site) -> list[str]:
     found = [deferred.show_error(jfk, one.id) for one in deferred.list_errors(jfk)]
     assert {one.reason for one in found} <= {WITHDRAWN}
-    return [(call.old or {})["id"] for one in found for call in one.calls]
+    calls = [call for one in found for call in one.calls]
+    return sorted((call.old or call.new or {})["id"] or "" for call in calls)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -151,6 +153,91 @@ def test_other_rows_are_granted(
     assert _kept(granted) == ([2, *went] if policy == "keep" else [])
 
 
+@pytest.mark.parametrize("pushes", [False, True], ids=["refreshed", "pushed first"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rows_leave_at_the_contact_that_is_refused(
+    sites: Directory, granted: Site, store: str, policy: str, pushes: bool
+) -> None:
+    """What the master has not answered waits, or is withdrawn; nothing goes twice."""
+    hq = sites["hq"]
+    snapshots.alter_leaving(granted, "sale", policy)
+    run(granted, "UPDATE public.sale SET cost = 0 WHERE id = 10")
+    # What was answered, but not refreshed since, is not pending.
+    deferred.push(granted)
+    _work_at(granted)
+    masters.revoke(hq, "sales", "jfk")
+    stays = policy != "park"
+    went = [4, 6, 8, 10]
+    says = "4 rows left; 2 stay: 2 pending" if stays else "6 rows left; 2 transactions"
+    with pytest.raises(NotGranted, match=says):
+        snapshots.refresh(granted, "sale", push_deferred_rpc=pushes)
+    for _ in range(2):
+        with pytest.raises(NotGranted):
+            snapshots.refresh(granted, "sale", push_deferred_rpc=pushes)
+    assert ids(granted, "sale") == ([2, 20] if stays else [])
+    held = 'SELECT k1, count(*) FROM snaptide."extra$_sale" GROUP BY 1 ORDER BY 1'
+    assert run(granted, held) == ([(2, 1), (20, 1)] if stays else [])
+    assert _kept(granted) == (went if policy == "keep" else [])
+    assert _withdrawn(granted) == ([] if stays else ["2", "20"])
+    if policy == "freeze":
+        for row in (2, 20):
+            with pytest.raises(Exception, match=f"Row {row} of sale is frozen"):
+                run(granted, f"DELETE FROM public.sale WHERE id = {row}")
+    grant_sales(hq, store)
+    settle(granted)
+    assert all(one.applied for one in deferred.retry_errors(granted))
+    settle(granted)
+    assert ids(granted, "sale") == [2, 4, 6, 8, 10, 20]
+    assert _kept(granted) == []
+    mine = "SELECT id, what, cost FROM public.sale WHERE id IN (2, 10) ORDER BY id"
+    assert run(granted, mine) == run(hq, mine)
+    assert run(hq, mine) == [(2, "mine", 2), (10, "thing 10", 0)]
+    run(granted, "UPDATE public.sale SET what = 'free'")
+    settle(granted)
+    assert (parked(hq), queued(granted)) == ([], 0)
+
+
+def test_many_rows_leave_only_if_that_is_allowed(
+    sites: Directory, granted: Site
+) -> None:
+    many = (
+        "INSERT INTO public.sale SELECT i, 3, 'm', 1 FROM generate_series(100, 199) i"
+    )
+    run(sites["hq"], many)
+    refresh(granted, "sale")
+    masters.revoke(sites["hq"], "sales", "jfk")
+    with pytest.raises(NotGranted, match=r"who that is\. All rows of sale would leave"):
+        refresh(granted, "sale")
+    assert len(ids(granted, "sale")) == 105
+    with user(granted) as someone:
+        someone.execute("SELECT FROM public.sale WHERE id = 2 FOR UPDATE")
+        with pytest.raises(NotGranted, match="104 rows left; 1 stays: 1 locked"):
+            refresh(granted, "sale", allow_mass_delete=True)
+    with pytest.raises(NotGranted, match="1 row left"):
+        refresh(granted, "sale", allow_mass_delete=True)
+    assert ids(granted, "sale") == []
+
+
+def test_rows_stay_where_no_login_of_a_site_is_refused(
+    sites: Directory, granted: Site, store: str
+) -> None:
+    """A wrong URL is no revoke."""
+    hq = sites["hq"]
+    masters.revoke(hq, "sales", "jfk")
+    run(hq, f"REVOKE snaptide_site FROM {store}")
+    with pytest.raises(NotGranted):
+        refresh(granted, "sale", allow_mass_delete=True)
+    assert ids(granted, "sale") == [2, 4, 6, 8, 10]
+    run(
+        hq,
+        f"GRANT snaptide_site TO {store}",
+        f"REVOKE ALL ON SCHEMA public FROM {store}",
+    )
+    with pytest.raises(NotGranted):
+        refresh(granted, "sale", allow_mass_delete=True)
+    assert ids(granted, "sale") == [2, 4, 6, 8, 10]
+
+
 def test_a_mass_that_leaves_a_grant_asks_first(
     sites: Directory, granted: Site, store: str
 ) -> None:
@@ -222,3 +309,15 @@ def test_rows_leave_with_a_parent(sites: Directory, shop: Site, policy: str) -> 
     assert every(shop) == [[2, 4], [21, 22, 23, 41], [211, 221]]
     assert run(hq, "SELECT amount FROM public.payment WHERE id = 211") == [(7,)]
     assert [_kept(shop, name) for name in ALL] == [[], [], []]
+
+
+def test_children_leave_with_the_parents_that_are_revoked(
+    sites: Directory, shop: Site
+) -> None:
+    """The user's payment holds its rental, and that its customer."""
+    run(shop, "UPDATE public.payment SET amount = 7 WHERE id = 211")
+    masters.revoke(sites["hq"], "shop", "jfk")
+    with pytest.raises(NotGranted, match="rental: 2 rows left; 1 stays"):
+        refresh(shop, "shop")
+    assert every(shop) == [[2], [21], [211]]
+    assert queued(shop) == 1
