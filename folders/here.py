@@ -105,11 +105,21 @@ def rename(
     """
     source, target = directory / old, directory / new
     _make_folders(directory, new)
-    if not is_as_found(source, found) or not is_as_found(target, None):
+    if not is_as_found(source, found):
         raise InTheWay(MEANWHILE)
+    if not is_as_found(target, None):
+        raise InTheWay(_why_taken(source, target, old))
     source.rename(target)
     if entry is not None:
         touch(directory, new, entry)
+
+
+def _why_taken(source: Path, target: Path, old: str) -> str:
+    """Why a file cannot get a name that is taken."""
+    with suppress(OSError):
+        if source.samefile(target):
+            return f"this directory takes it for the same name as {old}: rename it here"
+    return MEANWHILE
 
 
 def delete(directory: Path, path: str, found: Found) -> None:
