@@ -26,6 +26,9 @@ from sites.transfer.types import NativeType
 #: Large enough that the start of a task costs little in comparison.
 PART_BYTES = 64 * 2**20
 
+#: A table is not divided further for the sake of readers side by side.
+_LEAST_BYTES = 16 * 2**20
+
 _pg = sa.MetaData(schema="pg_catalog")
 _CLASS = Table(
     "pg_class",
@@ -137,6 +140,7 @@ def ctid_ranges(
     parts: int | None = None,
     *,
     part_bytes: int | None = None,
+    at_once: int = 1,
 ) -> list[Range]:
     """Divide a table, or each of its partitions, into ranges of pages.
 
@@ -149,6 +153,8 @@ def ctid_ranges(
         parts: how many ranges there should be in all; each partition has at
             least one. By default, one for each `part_bytes`, which are 64 MB if not
             given; values that are stored apart (TOAST) count.
+        at_once: how many ranges are read at a time. If the table is large, there are
+            so many, or a multiple, so that the last one is not read alone.
     """
     locks.against_ddl(connection, table)
     found = connection.execute(_leaves(table)).all()
@@ -156,6 +162,10 @@ def ctid_ranges(
     size = part_bytes or PART_BYTES
     if parts is not None:
         size = max(total // max(parts, 1), 1)
+    elif at_once > 1:
+        number = max(round(total / size), 1)
+        number += -number % at_once
+        size = size if number * _LEAST_BYTES > total else total // number
     return [part for leaf in found for part in _divide(leaf, size)]
 
 

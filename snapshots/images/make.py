@@ -249,7 +249,10 @@ def _write(
         (one, part)
         for one in tables
         for part in ranges.ctid_ranges(
-            connection, one.table.qualified, part_bytes=order.slice_bytes
+            connection,
+            one.table.qualified,
+            part_bytes=order.slice_bytes,
+            at_once=slices.AT_ONCE,
         )
     ]
     rows, made = 0, defaultdict[QualifiedName, list[Slice]](list)

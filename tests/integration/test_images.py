@@ -21,6 +21,7 @@ from snapshots.errors import PositionMoved
 from snapshots.images import load
 from snapshots.refreshing import first_load
 from tests.fix_commands import Snaptide
+from tests.fix_sites import log
 from tests.fix_worker import WriteSettings
 from tests.grouped import broken_off_at
 from tests.imaged import away, create, make
@@ -166,6 +167,23 @@ def test_two_snapshots_of_one_table(master: Directory, tmp_path: Path) -> None:
     assert loaded.rows == {"p": 2000, "other": 2000}
     assert methods(jfk) == {"fast"}
     assert_equal_to_master(jfk)
+
+
+def test_no_slice_of_a_large_table_is_written_alone(hq: Site, tmp_path: Path) -> None:
+    run(
+        hq,
+        "CREATE TABLE public.large (id int PRIMARY KEY) WITH (fillfactor = 10)",
+        "INSERT INTO public.large SELECT generate_series(1, 120000)",
+        "CREATE TABLE public.small (id int PRIMARY KEY)",
+        "INSERT INTO public.small VALUES (1)",
+    )
+    log(hq, "large", "small")
+    for slice_mb, slices in ((256, 3), (20, 3), (8, 6)):
+        folder = tmp_path / str(slice_mb)
+        made = snapshots.make_image(
+            hq, folder, ["large", "small"], slice_bytes=slice_mb * 2**20
+        )
+        assert (made.slices, made.rows) == (slices, 120_001)
 
 
 def test_slices_come_in_any_order(master: Directory, tmp_path: Path) -> None:
