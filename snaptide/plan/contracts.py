@@ -65,12 +65,24 @@ def contracts(
     found: Found,
     wanted: Sequence[Wanted],
     extra: list[Step],
+    notes: list[str],
 ) -> Iterator[Step]:
-    """Set contracts; those of the site that the file does not name are extra."""
+    """Set contracts; those of the site that the file does not name are extra.
+
+    Contracts that our user at the master may not read, it may not set: they are noted.
+    """
     sections = file.document.contracts
     homes = {name: one.master for name, one in found.groups.items()}
+    hidden = {*homes.values()} - {*_readable(site, found)}
     there = kept_for(site, found)
     for group, section in sections.items():
+        if homes.get(group) in hidden:
+            step = SetContract(site=site.name, group=group, section=section)
+            notes.append(
+                f"contract of {group}: our user at {homes[group]} may neither read nor "
+                f"set contracts, so the operator of {homes[group]} does: {step.command}"
+            )
+            continue
         has = there.get((homes.get(group, ""), group))
         members = {one.key for one in wanted if one.group == group} | {
             one.key for one in found.snapshots.values() if one.described.group == group
@@ -84,15 +96,21 @@ def contracts(
 
 def kept_for(site: Site, found: Found) -> dict[tuple[str, str], Contract]:
     """By master and group, the contracts that masters keep of a site."""
-    made = {}
-    for home in sorted({one.master for one in found.groups.values()}):
-        master = site.peer(home)
-        if not may_read(master, "snaptide.contract"):
-            continue
-        for one in masters.list_contracts(master):
-            if one.site == site.name:
-                made[home, one.group] = one
-    return made
+    return {
+        (home, one.group): one
+        for home in _readable(site, found)
+        for one in masters.list_contracts(site.peer(home))
+        if one.site == site.name
+    }
+
+
+def _readable(site: Site, found: Found) -> list[str]:
+    """The masters whose contracts our user there may read."""
+    return [
+        home
+        for home in sorted({one.master for one in found.groups.values()})
+        if may_read(site.peer(home), "snaptide.contract")
+    ]
 
 
 def exported(site: Site, found: Found) -> dict[str, Any]:

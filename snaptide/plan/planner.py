@@ -92,7 +92,7 @@ def plan(directory: Directory, file: SiteFile) -> Plan:
     draft.steps += beneath.rules(file, site, new)
     _snapshots(file, site, found, wanted, draft)
     _groups(file, site, found, wanted, draft)
-    draft.steps += contracts(file, site, found, wanted, draft.extra)
+    draft.steps += contracts(file, site, found, wanted, draft.extra, draft.notes)
     draft.steps += publications(file, site, found, draft.extra, draft.refused)
     draft.steps += around.grants(file, site, found, wanted, draft.extra)
     draft.steps += around.budgets(file, site, found, wanted, draft.extra)

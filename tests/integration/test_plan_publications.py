@@ -97,8 +97,20 @@ def test_a_site_reads_what_the_file_grants(
         found = export(jfk)
         [note] = found.notes
         assert "the rules and contracts at hq, which its user" in note
-        file = write(tmp_path, toml.written(found.document))
-        assert planned(directory, file).settled
+        text = toml.written(found.document)
+        assert planned(directory, write(tmp_path, text)).settled
+        # The operator of the master sets its contract.
+        text += '\n[contracts.sale]\nvisible_within = "15m"\n'
+        made = planned(directory, write(tmp_path, text))
+        assert made.settled
+        [note] = [one for one in made.notes if "contract" in one]
+        assert note == (
+            "contract of sale: our user at hq may neither read nor set contracts, so "
+            "the operator of hq does: snaptide contract set jfk sale"
+            " --visible-within 15m"
+        )
+        assert not applied(directory, write(tmp_path, text)).steps
+        assert masters.list_contracts(sites["hq"]) == []
 
 
 def test_a_second_apply_finishes_what_a_crash_left(
