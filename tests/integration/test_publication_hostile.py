@@ -38,6 +38,17 @@ REFUSED = {
     "a condition on it": "SELECT id FROM public.sale WHERE cost > 5",
     "an order by it": "SELECT id FROM public.sale ORDER BY cost",
     "COPY of it": "COPY public.sale (cost) TO STDOUT",
+    "sums of it, as a check asks for them": (
+        "SELECT bit_xor(hashint4extended(cost, 1)) FROM public.sale"
+    ),
+    "sums of whole rows": (
+        "SELECT bit_xor(hash_record_extended(s, 1)) FROM public.sale s"
+    ),
+    "how it compares, of its own rows": "SELECT count(*) FILTER (WHERE cost > 5)"
+    " FROM public.sale WHERE ctid < '(1,0)'",
+    "groups of masters": "SELECT * FROM snaptide.replication_group",
+    "members of groups": "SELECT * FROM snaptide.group_master",
+    "checks of others": "SELECT * FROM snaptide.check_difference",
     "no row-level security": "SET row_security = off; SELECT id FROM public.sale",
     "none for one statement": (
         "SELECT set_config('row_security', 'off', false); TABLE public.sale"
@@ -146,6 +157,21 @@ REFUSED = {
 EMPTY = {
     "rows by their key": "SELECT id FROM public.sale WHERE id IN (1, 3, 5)",
     "rows by what is not so": "SELECT id FROM public.sale WHERE id % 2 = 1",
+    "pages, as a gentle check reads them": (
+        "SELECT id FROM public.sale WHERE ctid >= '(0,0)' AND ctid < '(99,0)'"
+        " AND id % 2 = 1"
+    ),
+    "one place after the other": (
+        'SELECT id FROM public.sale WHERE ctid = ANY (\'{{"(0,1)","(0,3)"}}\')'
+        " AND store_id <> 3"
+    ),
+    "a sample of pages": (
+        "SELECT id FROM public.sale TABLESAMPLE SYSTEM (100) WHERE id % 2 = 1"
+    ),
+    "sums of rows of others": (
+        "SELECT hashint4(id) & 7, bit_xor(hashint4extended(id, 1)) FROM public.sale"
+        " WHERE store_id = 4 GROUP BY 1"
+    ),
     "a function that tells what it is given": (
         "SELECT id FROM public.sale WHERE id % 2 = 1 AND 1 / (id - 1) > 0"
     ),
