@@ -13,8 +13,12 @@ from celery import bootsteps
 
 from sites.configured import configured
 
-#: Seconds without use after which connections are closed, and between two looks.
-UNUSED, LOOKS = 60.0, 15.0
+#: Seconds without use after which the connections to a site are closed.
+UNUSED = 60.0
+
+#: Seconds after which those are that only the last burst of work needed, and between
+#: two looks.
+EXTRA = LOOKS = 5.0
 
 
 class CloseUnused(bootsteps.StartStopStep):
@@ -40,6 +44,7 @@ class CloseUnused(bootsteps.StartStopStep):
 
 
 def close_unused() -> None:
-    """Close the idle connections to each site of which none was used for a while."""
+    """Close idle connections to each site: most soon, the last few after a while."""
     for site in configured().directory.values():
+        site.keep_few(EXTRA)
         site.close_unused(UNUSED)

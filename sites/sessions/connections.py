@@ -14,15 +14,19 @@ in another form, or write rows without firing triggers or checking foreign keys.
 commit ends all settings.
 
 Sessions that nobody uses take places at the server. Pools close theirs only if none is
-used; ours close those that are idle whenever others need the room.
+used; ours close those that are idle whenever others need the room. And they take files
+of this process: one that refreshes a thousand sites would keep thousands of them open.
+So the sites that were used last keep their sessions, and the others lose theirs.
 """
 
 from __future__ import annotations
 
+import resource
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from selectors import EVENT_READ, DefaultSelector
-from threading import RLock
+from threading import Lock, RLock
 from time import monotonic
 from typing import Any, ClassVar, cast
 
@@ -43,6 +47,9 @@ LONG = 10.0
 _KEY = "snaptide.idle_since"
 _OPENED = "snaptide.opened"
 
+#: How many sessions a site keeps between two pieces of work.
+KEPT = 4
+
 #: One message to the server. RESET ALL returns to what the session began with, but
 #: leaves the role alone.
 COMMIT = "COMMIT; RESET ROLE; RESET ALL"
@@ -53,7 +60,8 @@ class Idle:
 
     def __init__(self) -> None:
         self._lock = RLock()
-        self._idle: set[ConnectionPoolEntry] = set()
+        #: each with when it was returned, the last one at last
+        self._idle: dict[ConnectionPoolEntry, float] = {}
         self._closed_at = 0.0
         #: when a session was last taken, by the monotonic clock
         self.taken_at = 0.0
@@ -69,14 +77,28 @@ class Idle:
         """Close them, and those that are in use when they are returned."""
         with self._lock:
             self._closed_at = monotonic()
-            idle, self._idle = self._idle, set()
+            self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close them, and leave alone those that are in use."""
+        with self._lock:
+            idle, self._idle = self._idle, {}
             for record in idle:
                 record.invalidate()
+
+    def keep_few(self, seconds: float) -> None:
+        """Close those beyond the last few, if they have been idle for a while."""
+        with self._lock:
+            until = monotonic() - seconds
+            for record, since in list(self._idle.items())[:-KEPT]:
+                if since <= until:
+                    del self._idle[record]
+                    record.invalidate()
 
     def _take(self, driver: Any, record: ConnectionPoolEntry, _proxy: object) -> None:
         with self._lock:
             self.taken_at = monotonic()
-            self._idle.discard(record)
+            self._idle.pop(record, None)
             if driver.closed:
                 raise DisconnectionError("The session was closed while it was idle.")
 
@@ -87,11 +109,13 @@ class Idle:
             if _opened_at(record) < self._closed_at:
                 record.invalidate()
             else:
-                self._idle.add(record)
+                self._idle[record] = monotonic()
+            count = len(self._idle)
+        _ALL.note(self, count)
 
     def _forget(self, _driver: object, record: ConnectionPoolEntry) -> None:
         with self._lock:
-            self._idle.discard(record)
+            self._idle.pop(record, None)
 
 
 def _opened_at(record: ConnectionPoolEntry) -> float:
@@ -102,6 +126,36 @@ def _opened_at(record: ConnectionPoolEntry) -> float:
 
 def _note_opened(_driver: object, record: ConnectionPoolEntry) -> None:
     record.info[_OPENED] = monotonic()
+
+
+def most() -> int:
+    """How many idle sessions may stay open: half as many as the process's files."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+
+
+class OfAllSites:
+    """How many sessions of a process are idle, by site; the one used last is last."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: OrderedDict[Idle, int] = OrderedDict()
+
+    def note(self, site: Idle, count: int) -> None:
+        """Note that a site was used; close those of others if there are too many."""
+        with self._lock:
+            self._counts[site] = count
+            self._counts.move_to_end(site)
+            excess = sum(self._counts.values()) - most()
+            closing: list[Idle] = []
+            while excess > 0 and len(self._counts) > 1:
+                one, had = self._counts.popitem(last=False)
+                closing.append(one)
+                excess -= had
+        for one in closing:
+            one.close_idle()
+
+
+_ALL = OfAllSites()
 
 
 def make_ours(engine: Engine, *, resets: bool, plans_once: bool) -> None:

@@ -28,15 +28,15 @@ from sites.sessions.settings import FOR_PROGRAMS, SETTINGS, libpq_options
 
 OLDEST_VERSION = 160000
 
-#: How many sessions of each pool a process may have at a site, and how many it keeps.
-MOST, KEPT = 24, 4
+#: How many sessions of each pool a process may have at a site.
+MOST = 24
 
 #: Options of both pools: of our sessions, and of programs' connections.
 _POOL: dict[str, Any] = {
     # The session used last comes first: it has its plans already.
     "pool_use_lifo": True,
-    "pool_size": KEPT,
-    "max_overflow": MOST - KEPT,
+    "pool_size": MOST,
+    "max_overflow": 0,
 }
 
 
@@ -146,6 +146,17 @@ class Site:
         where a session has changed so that work needs a new one.
         """
         self._idle.close()
+
+    def keep_few(self, seconds: float = 0.0) -> None:
+        """Close the connections that are idle, but for a few.
+
+        Work that goes on takes the last ones again. What had many open at the same time
+        should not keep them from others.
+
+        Parameters:
+            seconds: for how long they have been idle at least.
+        """
+        self._idle.keep_few(seconds)
 
     def close_unused(self, seconds: float) -> None:
         """Close the connections, if none was taken for a while.

@@ -78,7 +78,16 @@ def refresh_many(
         finally:
             interrupted.set()
             pool.shutdown(wait=False, cancel_futures=True)
+            _keep_few_sessions(sites)
     return [one for each in ended for one in each]
+
+
+def _keep_few_sessions(sites: Sequence[Site]) -> None:
+    """Close the sessions that only refreshes at the same time need, at masters too."""
+    directories = {id(site.directory): site.directory for site in sites}
+    for directory in directories.values():
+        for one in directory.values():
+            one.keep_few()
 
 
 def _refreshed(
