@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, func, select
 
-from sites.conditions import ranges
+from sites.conditions import planned, ranges
+from sites.conditions.ranges import Range
 from sites.progress import Progress
 from sites.sessions.site import Site
 from sites.tables import ddl, roles
@@ -63,7 +64,7 @@ def copy(
 
     with site.transaction() as connection:
         empty(connection, member.snapshot)
-    parts = ranges.ctid_ranges(reader, member.snapshot.master)
+    parts = _ranges(reader, member)
     target = copy_in(member.base.sql(), member.carried).as_string()
     jobs = [
         CopyJob(
@@ -76,6 +77,28 @@ def copy(
     ]
     load = load_id(member.snapshot)
     return parallel_copy.run(master, site, jobs, moment, load, progress)
+
+
+def _ranges(reader: Connection, member: Member) -> Sequence[Range]:
+    """The ranges of the master table to copy.
+
+    A range of pages is read whole, whatever the condition. So where an index finds the
+    rows of the snapshot, and a task copies all of them, there is one range: else a
+    thousand sites would read a large table a thousand times.
+    """
+    master = member.snapshot.master
+    divided = ranges.ctid_ranges(reader, master)
+    if member.snapshot.condition is None:
+        return divided
+    at_once = ranges.ctid_ranges(reader, master, parts=1)
+    if len(at_once) < len(divided) and all(
+        planned.is_small_by_index(
+            reader, images.rows_of(member, one), ranges.PART_BYTES
+        )
+        for one in at_once
+    ):
+        return at_once
+    return divided
 
 
 def _travels_in_binary(member: Member) -> bool:
