@@ -357,7 +357,7 @@ duplicate_watch = Table(
 
 # --- anywhere ----------------------------------------------------------------
 
-#: Schedules. Beat reads them every second, so it needs no restart.
+#: Schedules. Beat reads them again and again, so it needs no restart.
 schedule = Table(
     "schedule",
     metadata,

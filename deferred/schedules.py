@@ -1,6 +1,6 @@
 """Schedules of a site, as rows of its own catalog (Oracle: SCHEDULE_PUSH).
 
-Beat reads them every second, so a change takes effect without a restart.
+Beat reads them again and again, so a change takes effect without a restart.
 """
 
 from __future__ import annotations
@@ -215,6 +215,13 @@ def claim(connection: Connection) -> list[Schedule]:
         .with_for_update(skip_locked=True)
     ).all()
     return [taken for row in rows if (taken := _take(connection, row, now))]
+
+
+def next_due(connection: Connection) -> float | None:
+    """The seconds until a schedule is due; below 0 if one is, None if none ever is."""
+    first = func.min(catalog.c.next_at) - func.now()
+    seconds = select(sa.cast(func.extract("epoch", first), sa.Double))
+    return connection.scalar(seconds.where(~catalog.c.disabled))
 
 
 def put_back(connection: Connection, claimed: Schedule) -> None:

@@ -1,8 +1,8 @@
 """Celery's beat, which takes its schedules from the catalogs of all sites.
 
 Schedules live where the work is (docs/decisions/0004), not in a file or Redis: a
-restored site has its schedules, and losing Redis loses none. Beat reads them every
-second, so a change takes effect without a restart. Several beats may run.
+restored site has its schedules, and losing Redis loses none. Beat reads them again and
+again, so a change takes effect without a restart. Several beats may run.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ log = logging.getLogger(__name__)
 #: Seconds between two looks at the catalogs.
 PACE = 1.0
 
+#: Looks in a second, at most, unless more schedules are due. Where there are more
+#: sites, each is looked at when its next schedule is due, and in turn with others.
+LOOKS = 50
+
 #: Seconds between two recoveries of a site: transactions that a coordinator left
 #: prepared may hold their locks for so long.
 RECOVERY = 60.0
@@ -55,7 +59,8 @@ class CatalogScheduler(Scheduler):
     def setup_schedule(self) -> None:
         """Start looking at the sites."""
         sites = configured().directory.values()
-        self._looks = {site.name: Look(self.app, site) for site in sites}
+        turn = pause_for(len(sites))
+        self._looks = {site.name: Look(self.app, site, turn) for site in sites}
         self._pool = ThreadPoolExecutor(
             max_workers=max(len(self._looks), 1), thread_name_prefix="snaptide-beat"
         )
@@ -79,20 +84,36 @@ class CatalogScheduler(Scheduler):
         return f"    . sites -> {', '.join(self._looks)}"
 
 
-class Look:
-    """Looks at one site's schedules again and again, one look at a time."""
+def pause_for(sites: int) -> float:
+    """The seconds between two looks at a site where nothing is due.
 
-    def __init__(self, app: Celery, site: Site) -> None:
+    A pause of one second is none: each tick of beat looks at all sites.
+    """
+    return max(PACE, sites / LOOKS)
+
+
+class Look:
+    """Looks at one site's schedules again and again, one look at a time.
+
+    Parameters:
+        turn: the seconds after which a change of the schedules is seen.
+    """
+
+    def __init__(self, app: Celery, site: Site, turn: float = PACE) -> None:
         self._app = app
         self._site = site
+        self._turn = turn
+        self._look_at = 0.0
         self._backoff = BackoffLogger(log, f"Schedules of {site.name}")
         self._running: Future[None] | None = None
         self._recover_at = 0.0
         self._note_at = 0.0
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
-        """Look, unless the last look still runs or failed a moment ago."""
+        """Look if it is time, and the last look neither runs nor failed just now."""
         if self._backoff.resting or (self._running and not self._running.done()):
+            return
+        if time.monotonic() < self._look_at:
             return
         self._running = pool.submit(self.look)
 
@@ -108,12 +129,24 @@ class Look:
                         schedules.put_back(connection, due)
                     else:
                         self._send(due, late)
+                if self._turn > PACE:
+                    self._pause(schedules.next_due(connection))
             self._recover()
         except Exception as error:
             # No caller reads the result of a look: log the failure here.
             self._backoff.failed(said_of(self._site, error))
         else:
             self._backoff.over()
+
+    def _pause(self, due: float | None) -> None:
+        """Look again when a schedule is due, or when it is this site's turn.
+
+        Parameters:
+            due: the seconds until then; None if none ever is.
+        """
+        pause = self._turn if due is None else min(due, self._turn)
+        # A tick may come just before the second is over.
+        self._look_at = time.monotonic() + pause - PACE / 2
 
     def _note(self) -> None:
         """Note every now and then that beat looks, for `snaptide status`."""

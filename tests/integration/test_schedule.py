@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,7 +20,7 @@ from deferred.schedules import BadSchedule, NoSuchSchedule
 from sites import Directory, Site, configured
 from sites.configured import Configuration
 from sites.errors import SiteUnreachable
-from snaptide import beat
+from snaptide import beat, scheduled
 from tests.fix_commands import Snaptide
 from tests.linked_table import run, scalar
 
@@ -278,3 +280,49 @@ def test_the_calendar_of_a_command(jfk: Site, snaptide: Snaptide) -> None:
         (["--at", "03:00", "--weekday", "7"], "'7' is no weekday"),
     ):
         assert why in snaptide.said(*purge, *wrong, code=2)
+
+
+class Looks:
+    """Has looks done at once, and counts them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def submit(self, look: Callable[[], None]) -> Future[None]:
+        self.count += 1
+        look()
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+
+@pytest.mark.parametrize(
+    ("turn", "due", "seen"), [(1.0, 3600.0, 2), (20.0, 3600.0, 1), (20.0, 0.2, 2)]
+)
+def test_of_many_sites_each_is_looked_at_when_a_run_is_due(
+    jfk: Site, monkeypatch: pytest.MonkeyPatch, turn: float, due: int, seen: int
+) -> None:
+    monkeypatch.setattr(beat.Look, "_recover", lambda _: None)
+    monkeypatch.setattr(scheduled, "send", lambda *_args: "id")
+    schedules.schedule(jfk, "purge", every="1h")
+    looks: Any = Looks()
+    monkeypatch.setattr(schedules, "next_due", lambda _: due)
+    look = beat.Look(Celery(), jfk, turn)
+    look.begin(looks)
+    look.begin(looks)
+    assert looks.count == seen
+
+
+def test_beat_looks_so_often_that_few_looks_come_in_a_second() -> None:
+    assert [beat.pause_for(sites) for sites in (1, 50, 1000)] == [1.0, 1.0, 20.0]
+
+
+def test_a_paused_schedule_is_never_due(jfk: Site) -> None:
+    schedules.schedule(jfk, "purge", every="1h")
+    with jfk.transaction() as connection:
+        due = schedules.next_due(connection)
+        assert due is not None
+        assert due <= 0
+    schedules.enable_schedule(jfk, "purge", enabled=False)
+    with jfk.transaction() as connection:
+        assert schedules.next_due(connection) is None
