@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -83,11 +84,18 @@ def rows_of(
 
 def truncated_since(connection: Connection, log_table: str, since: str) -> bool:
     """Whether the master table was truncated: no log could hold all its keys."""
+    return bool(connection.scalar(_truncated(log_table), {"its_position": since}))
+
+
+@lru_cache(maxsize=128)
+def _truncated(log_table: str) -> sa.Select[bool]:
+    """Asks the same; takes `its_position`. Building it takes longer than running it."""
     log = rows_of(log_table, [NativeType("text")])
     # Such a mark has no key: the index over the keys of deletes finds it at once.
     of_all = log.c.k1.is_(None), log.c.kind == sa.literal_column("'T'")
+    since = sa.bindparam("its_position", type_=Text)
     mark = select(log.c.kind).where(position.since(log.c.xid, since), *of_all)
-    return bool(connection.scalar(select(mark.exists())))
+    return planned_once(select(mark.exists()))
 
 
 def get_log(connection: Connection, table: QualifiedName) -> Row[Any]:

@@ -137,14 +137,8 @@ def advance(
     For a first load, the caller commits it before it reads the first row; later
     the position may lag behind. Writes `registered_snapshot`.
     """
-    connection.execute(
-        sa.update(registered_snapshot)
-        .where(_at.site_id == site_id, _at.snapshot.in_(snapshots))
-        .values(
-            position=sa.cast(sa.literal(position), PgSnapshot()),
-            refreshed_at=func.now(),
-        )
-    )
+    given = {"its_id": site_id, "its_snapshots": [*snapshots], "its_position": position}
+    connection.execute(_ADVANCED, given)
 
 
 def heard(connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]) -> None:
@@ -264,6 +258,14 @@ def shows_other(position: ColumnElement[str]) -> ColumnElement[bool]:
 _ITS = (
     _at.site_id == sa.bindparam("its_id", type_=_at.site_id.type),
     _at.snapshot == sa.any_(sa.bindparam("its_snapshots", type_=ARRAY(Text))),
+)
+_ADVANCED = planned_once(
+    sa.update(registered_snapshot)
+    .where(*_ITS)
+    .values(
+        position=sa.cast(sa.bindparam("its_position", type_=Text), PgSnapshot()),
+        refreshed_at=func.now(),
+    )
 )
 _REGISTERED = select(_at.snapshot, _at.parents).where(*_ITS, _at.position.is_not(None))
 _KNOWN = planned_once(_REGISTERED)

@@ -106,7 +106,7 @@ def leaves(connection: Connection, table: QualifiedName) -> dict[int, Leaf]:
             file=leaf.file,
             apart=leaf.apart,
         )
-        for leaf in connection.execute(_leaves(table))
+        for leaf in connection.execute(_LEAVES, {"table": _shown(table)})
     }
 
 
@@ -117,7 +117,7 @@ def parts_since(
 
     Nothing need have recorded what was changed of them before.
     """
-    asked = {"table": identifier(table).as_string(), "since": position}
+    asked = {"table": _shown(table), "since": position}
     rows = connection.execute(_PARTS_SINCE, asked)
     return {row.oid: QualifiedName(row.nspname, row.relname) for row in rows}
 
@@ -157,7 +157,7 @@ def ctid_ranges(
             so many, or a multiple, so that the last one is not read alone.
     """
     locks.against_ddl(connection, table)
-    found = connection.execute(_leaves(table)).all()
+    found = connection.execute(_leaves(sa.literal(_shown(table)))).all()
     total = sum(leaf.bytes + leaf.apart for leaf in found)
     size = part_bytes or PART_BYTES
     if parts is not None:
@@ -183,7 +183,7 @@ def pages_of(
             QualifiedName(leaf.nspname, leaf.relname),
             leaf.bytes // leaf.block if leaf.has_pages else 0,
         )
-        for leaf in connection.execute(_leaves(table))
+        for leaf in connection.execute(_leaves(sa.literal(_shown(table))))
     ]
 
 
@@ -203,7 +203,7 @@ def rows_within(connection: Connection, table: QualifiedName, size: int) -> floa
     Returns:
         Infinity if the whole table takes no more; 0 if nothing has counted its rows.
     """
-    found = _leaves(table).subquery()
+    found = _leaves(sa.literal(_shown(table))).subquery()
     live = func.pg_stat_get_live_tuples(found.c.oid)
     counted = sa.case((_CLASS.c.reltuples > 0, _CLASS.c.reltuples), else_=live)
     totals = select(
@@ -217,7 +217,7 @@ def rows_within(connection: Connection, table: QualifiedName, size: int) -> floa
 
 def rows_about(connection: Connection, table: QualifiedName) -> int | None:
     """About how many rows a table has, by the same statistics; None if unknown."""
-    found = _leaves(table).subquery()
+    found = _leaves(sa.literal(_shown(table))).subquery()
     rows = select(func.sum(func.greatest(_CLASS.c.reltuples, 0))).join_from(
         found, _CLASS, _CLASS.c.oid == found.c.oid
     )
@@ -237,9 +237,13 @@ def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:
     ]
 
 
-def _leaves(table: QualifiedName) -> sa.Select[Any]:
+def _shown(table: QualifiedName) -> str:
+    return identifier(table).as_string()
+
+
+def _leaves(table: ColumnElement[str]) -> sa.Select[Any]:
     """All tables below this one that hold rows of their own, with their sizes."""
-    root = sa.cast(sa.literal(identifier(table).as_string()), REGCLASS)
+    root = sa.cast(table, REGCLASS)
     tree = select(sa.cast(root, OID).label("oid")).cte("tree", recursive=True)
     children = select(_INHERITS.c.inhrelid).where(_INHERITS.c.inhparent == tree.c.oid)
     # UNION, not UNION ALL: a table can inherit from two others below the root.
@@ -272,6 +276,9 @@ def _leaves(table: QualifiedName) -> sa.Select[Any]:
 def _bytes(table: ColumnElement[Any]) -> ColumnElement[int]:
     """The size of a table's pages; 0 if there is no such table."""
     return func.coalesce(func.pg_relation_size(table), 0)
+
+
+_LEAVES = planned_once(_leaves(sa.bindparam("table", type_=Text)))
 
 
 def _tid(page: int) -> ColumnElement[Any]:

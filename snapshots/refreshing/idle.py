@@ -198,7 +198,8 @@ def _question(
         purged = select(func.max(xid)).where(xid < func.pg_snapshot_xmin(now))
         kept = purged.scalar_subquery() >= func.pg_snapshot_xmin(old)
         reasons += [position.any_since(xid, old), func.coalesce(kept, sa.false())]
-    return select(cast(now, sa.Text), marker.SEEN, sa.or_(*reasons), rewrites.CALLED)
+    asked = select(cast(now, sa.Text), marker.SEEN, sa.or_(*reasons), rewrites.CALLED)
+    return planned_once(asked)
 
 
 def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:

@@ -99,7 +99,7 @@ def refresh_once(
         seen = _window(master, site, task, registered)
         _make_logs_whole(task, seen)
         brought = _link_batches(task, seen, master)
-        site.rollback()
+        site.commit()
         if outgrown := [one for one in seen.members if one.has_outgrown_site]:
             extra_keys.make_room(task.site, outgrown)
         faults.point("refresh.after_window")
@@ -112,6 +112,9 @@ def refresh_once(
             here, compared, loaded = read_and_compare(
                 task, sides, contact, seen, progress
             )
+        # As above: these moments were only read.
+        site.commit()
+        master.commit()
     faults.point("refresh.after_stage")
     task.steps.begin(MERGE)
     merged = commit(task, seen, compared, here, loaded)
