@@ -11,7 +11,6 @@ import snapshots
 from sites import Site
 from sites.conditions import ranges
 from snapshots.differences import parallel_copy
-from snapshots.refreshing import first_load
 from tests.fix_sites import log
 from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh
@@ -30,7 +29,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return copy(master, site, jobs, *more)
 
     monkeypatch.setattr(ranges, "PART_BYTES", 65536)
-    monkeypatch.setattr(first_load.parallel_copy, "run", run_counted)
+    monkeypatch.setattr(parallel_copy, "run", run_counted)
     return counts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -37,7 +38,7 @@ def test_the_sites_that_were_used_last_keep_their_sessions(
 
 
 def test_half_of_the_files_of_a_process_are_for_other_things() -> None:
-    soft, _ = connections.resource.getrlimit(connections.resource.RLIMIT_NOFILE)
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert connections.most() == soft // 2
 
 
