@@ -98,8 +98,8 @@ campaign: .venv ## crash by the thousand (KIND=async, sync or masters, CRASHES=1
 	$(BIN)/python -m tests.campaign $(if $(KIND),--kind $(KIND)) \
 	  $(if $(CRASHES),--crashes $(CRASHES)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
 
-bench: .venv ## run the benchmarks (ONLY=push for one; ONLY=scale-out alone has Spark's cluster, ROWS=, AGAINST=FILE to compare with an earlier run)
-	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS)) \
+bench: .venv ## run the benchmarks (ONLY=push for one; ONLY=scale-out alone has Spark's cluster, ONLY=sites has SITES=10,100,1000 of them, ROWS=, AGAINST=FILE to compare with an earlier run)
+	$(if $(SITES),SNAPTIDE_BENCH_SITES=$(SITES)) $(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS)) \
 	  $(if $(AGAINST),--against $(AGAINST))
 
 walk: .venv ## count the files, calls and statements of the main flows (FLOW=push shows those of one)

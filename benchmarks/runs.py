@@ -61,7 +61,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "refresh": (refresh.run, 1_000_000),
     "released": (released.run, 1_000_000),
     "scale-out": (scale_out.run, 1_000_000),
-    "sites": (sites.run, 300_000),
+    "sites": (sites.run, 1_000_000),
     "spark-floor": (spark_floor.run, 15),
     "streams": (streams.run, 100),
     "subsets": (subsets.run, 1_000_000),

@@ -1,43 +1,46 @@
 """Many sites of one master: until all show a change, and what that costs.
 
 The master has a server of its own, and all sites share another. Each site has the rows
-of a branch; the changes are spread over the branches.
+of a branch; so many changes are spread over the branches, however many these are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from time import perf_counter
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from time import perf_counter, sleep
 
 import psutil
 from sqlalchemy import text
 
 import masters
 import snapshots
+from benchmarks.cloned_sites import cloned
 from benchmarks.pairs import Result, compared
-from benchmarks.setting import directory, tidy
-from sites import Directory, Site
-from sites.configured import Configuration, configure
+from benchmarks.setting import tidy
+from sites import Site
 from snapshots.spark import lean
 
-#: Of how many sites the changes are, and how many these are.
-SITES, CHANGED = (2, 10, 30), 10_000
+#: Of how many sites the changes are (`make bench ONLY=sites SITES=10,100,1000`).
+SITES = tuple(map(int, os.environ.get("SNAPTIDE_BENCH_SITES", "10,30,100").split(",")))
+
+#: How many rows are changed, over all sites.
+CHANGED = 3_000
+
+#: Up to so many sites are refreshed one after the other, too.
+FEW = 30
+
+#: A server rests that takes no more of a processor in so many seconds than these.
+QUIET = 0.1
 
 #: Counted rounds; a first one is not.
 ROUNDS = 3
 
-_BRANCHES = SITES[-1]
+#: The master's work may grow so much from the last but one of `SITES` to the last, and
+#: that of a site from the first to the last.
+MASTER, SITE = 1.2, 1.1
 
-_TABLE = (
-    "CREATE TABLE public.orders (id int PRIMARY KEY, branch int, qty int, note text)",
-    (
-        f"INSERT INTO public.orders SELECT g, g % {_BRANCHES}, g % 50, md5(g::text)"
-        " FROM generate_series(1, {rows}) g"
-    ),
-    "CREATE INDEX ON public.orders (branch)",
-    "ANALYZE public.orders",
-)
 _CHANGE = "UPDATE public.orders SET qty = qty + 1 WHERE branch < :some AND id <= :last"
 
 #: Seconds, and those of processors: of the master, and of all that takes part.
@@ -45,38 +48,45 @@ _Taken = tuple[float, float, float]
 
 
 def run(rows: int) -> list[Result]:
-    """One site after the other, all by one call, and without partition columns."""
-    with _world(rows) as (hq, sites):
+    """All by one call and one after the other, of more sites, and without columns."""
+    with cloned(SITES[-1], rows) as (hq, sites):
         measure = _Measure(hq, sites)
-        results = []
-        for count in SITES:
-            results += measure.ways(count)
-        with_columns = measure.rounds(_BRANCHES, _one_by_one)
+        few = min(FEW, SITES[-1])
+        results = measure.ways(few)
+        results += _growth({n: measure.rounds(n, _together) for n in SITES})
+        with_columns = measure.rounds(few, _one_by_one)
         masters.alter_snapshot_log(hq, "orders", partition_columns=[])
-        without = measure.rounds(_BRANCHES, _one_by_one)
-        name = f"sites: {_BRANCHES} one by one, the master's processor"
+        without = measure.rounds(few, _one_by_one)
+        name = f"sites: {few} one by one, the master's processor"
         labels = "with partition columns", "without"
         return [*results, _compared(name, labels, 1, (with_columns, without))]
 
 
-@contextmanager
-def _world(rows: int) -> Iterator[tuple[Site, list[Site]]]:
-    """The master, and its sites, which are loaded."""
-    names = [f"site{number:02}" for number in range(_BRANCHES)]
-    with directory("hq") as there, directory(*names, max_connections="300") as here:
-        urls = {site.name: site.url for each in (there, here) for site in each.values()}
-        with Directory(urls) as both:
-            configure(Configuration(directory=both))
-            hq, sites = both["hq"], [both[name] for name in names]
-            with hq.begin() as connection:
-                for statement in _TABLE:
-                    connection.execute(text(statement.format(rows=rows)))
-            masters.create_snapshot_log(hq, "orders", partition_columns=["branch"])
-            for number, site in enumerate(sites):
-                where = f"branch = {number}"
-                snapshots.create(site, "orders", master="hq", where=where)
-            snapshots.refresh_many(sites)
-            yield hq, sites
+def _growth(by_count: Mapping[int, Sequence[_Taken]]) -> list[Result]:
+    """What the same changes cost when they are of more sites."""
+    each = {
+        count: [((every - master) / count, 0.0, 0.0) for _, master, every in rounds]
+        for count, rounds in by_count.items()
+    }
+    first, *_, fewer, many = (SITES[0], *SITES)
+    return [
+        _grown("until the last shows it", by_count, 0, (many, fewer), None),
+        _grown("the master's processor", by_count, 1, (many, fewer), MASTER),
+        _grown("the processor of a site", each, 0, (many, first), SITE),
+    ]
+
+
+def _grown(
+    what: str,
+    by_count: Mapping[int, Sequence[_Taken]],
+    figure: int,
+    counts: tuple[int, int],
+    bar: float | None,
+) -> Result:
+    many, few = counts
+    sides = by_count[many], by_count[few]
+    labels = f"{many} sites", f"{few} sites"
+    return _compared(f"sites: {CHANGED:,} changes, {what}", labels, figure, sides, bar)
 
 
 def _one_by_one(sites: Sequence[Site]) -> None:
@@ -117,7 +127,7 @@ class _Measure:
 
     def _taken(self, count: int, way: Callable[[Sequence[Site]], None]) -> _Taken:
         with self._hq.begin() as connection:
-            given = {"some": count, "last": CHANGED * _BRANCHES // count}
+            given = {"some": count, "last": CHANGED * SITES[-1] // count}
             connection.execute(text(_CHANGE), given)
         tidy(self._hq, "public.orders", 'snaptide."mlog$_orders"')
         master, others = _used(self._master), self._others()
@@ -144,6 +154,15 @@ def _server(site: Site) -> psutil.Process:
 
 def _used(server: psutil.Process) -> float:
     """Seconds of processor of a server, with sessions that have ended."""
+    before, used = -1.0, _used_now(server)
+    while used - before > QUIET or used < before:
+        sleep(QUIET)
+        before, used = used, _used_now(server)
+    return used
+
+
+def _used_now(server: psutil.Process) -> float:
+    """The same, without sessions that are ending now: no one counts these."""
     ended = server.cpu_times()
     children = sum(map(_own, server.children()))
     return float(ended.children_user + ended.children_system + children)
@@ -161,6 +180,7 @@ def _compared(
     labels: tuple[str, str],
     figure: int,
     rounds: tuple[Sequence[_Taken], Sequence[_Taken]],
+    bar: float | None = None,
 ) -> Result:
     values, others = ([taken[figure] for taken in side] for side in rounds)
-    return compared(name, *labels, values, others)
+    return compared(name, *labels, values, others, bar=bar)
