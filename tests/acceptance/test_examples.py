@@ -270,6 +270,7 @@ class Story:
 
 STORIES = {
     "README.md": Story(),
+    "docs/explanation/a-thousand-sites.md": Story(),
     "docs/explanation/held-back.md": Story(world="airport", before={"": hold_a_row}),
     "docs/explanation/synchronous.md": Story(world="airport"),
     "docs/howto/a-site-as-a-file.md": Story(world="shop", before={"": describe_store}),
