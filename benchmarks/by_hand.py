@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from benchmarks.setting import COLUMNS, NAMES, ROW
 from sites import Directory, Site
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.transfer.transport import hand_on
 
 _IMAGES = (

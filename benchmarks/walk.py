@@ -29,7 +29,8 @@ import snapshots
 import synchronous
 from benchmarks import setting
 from sites import Directory, Site
-from sites.sessions.connections import COMMIT
+from sites.sessions import exchange
+from sites.sessions.connections import ENDING
 from snaptide_imports import PACKAGES
 
 _ROOT = Path(__file__).parent.parent
@@ -44,6 +45,7 @@ _SENDS = {
         psycopg.Cursor.executemany,
         psycopg.Cursor.copy.__wrapped__,  # type: ignore[attr-defined]
         psycopg.ClientCursor.execute,
+        exchange._dumped,
     )
 }
 
@@ -85,7 +87,7 @@ def walked() -> Iterator[Walk]:
                 frame.f_locals.get("statement", "") or frame.f_locals.get("query", "")
             )
             # The empty one asks if a session that was idle for long still answers.
-            if sent not in ("", COMMIT):
+            if sent not in ("", *ENDING):
                 with lock:
                     walk.statements.append(sent)
         if not code.co_filename.startswith(_OURS) or code.co_name == "<module>":

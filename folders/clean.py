@@ -8,7 +8,7 @@ from datetime import timedelta
 from folders import tables
 from sites import Site, faults
 from sites.sessions import identity
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 #: Entries that are cleaned in one transaction.
 _TOGETHER = 500

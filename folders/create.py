@@ -13,7 +13,7 @@ from folders.tables import Tables
 from masters.rules import rulebook
 from sites import Site, faults
 from sites.sessions import identity
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from folders.paths import folded
 from folders.tables import PIECE, Tables
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 Kind = Literal["file", "folder"]
 

@@ -13,7 +13,7 @@ from folders.errors import NoFolderTable
 from folders.tables import Tables
 from sites import QualifiedName, Site
 from sites.sessions import identity
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from masters.catalog import group_schema
 from sites import QualifiedName
 from sites.names import identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 #: By oid, each table that a table consists of, and the transaction that attached it.
 Parts = Mapping[str, str]

@@ -25,7 +25,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sites.errors import SnaptideError
 from sites.progress import Progress
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sessions.site import Site, autocommit
 from snaptide_imports import PACKAGES
 

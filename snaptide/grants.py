@@ -18,7 +18,7 @@ from masters.catalog import snapshot_log
 from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
 from sites.sessions import identity
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables import roles
 from sites.tables.roles import CALL, COORDINATE, MONITOR, PURGE, PUSH, REFRESH
 from snapshots import catalog as snapshots

@@ -12,7 +12,7 @@ from sqlalchemy.engine.interfaces import ExecutionContext
 
 from sites import Site, configured
 from sites.sessions import identity
-from sites.sessions.connections import driver_of
+from sites.sessions.exchange import driver_of
 from synchronous import master_connection, session
 from synchronous.commit import commit
 from synchronous.errors import NotCoordinated, NoTransaction

@@ -16,7 +16,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from sqlalchemy import Connection, Engine, event, func, select
 
-from sites.sessions.connections import driver_of
+from sites.sessions.exchange import driver_of
 from sites.sessions.settings import SETTINGS
 from synchronous.prepared import forget
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from deferred.control import SET, checks_constraints, ends_transaction
 from deferred.queues.queue import Queue
 from sites import faults
-from sites.sessions.connections import driver_of
+from sites.sessions.exchange import driver_of
 from synchronous import (
     contact,
     master_connection,

@@ -15,7 +15,7 @@ import masters
 from deferred.queues import define
 from deferred.queues.queue import Queue
 from sites import Site, names
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables.table import describe
 
 _WRITTEN = re.compile(

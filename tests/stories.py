@@ -11,7 +11,7 @@ import snapshots
 from deferred import PushReport
 from masters import rules
 from sites import Site, names
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from snapshots.reports import RefreshReport, SnapshotDescription, SnapshotReport
 from tests.fix_sites import log
 from tests.linked_table import application, run

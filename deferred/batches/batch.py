@@ -23,7 +23,7 @@ from deferred.catalog import (
     procedure_call,
 )
 from deferred.errors import PositionMismatch
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def queued_transactions(
     Parameters:
         after, end: the transactions after the first order number, up to the second.
     """
-    rows = connection.execute(_WAITING, placed(batch, after, end))
+    rows = _WAITING.run(connection, **placed(batch, after, end))
     return [QueuedTransaction(**row._mapping) for row in rows]
 
 
@@ -186,7 +186,7 @@ def placed(batch: Batch, after: int, end: int) -> dict[str, object]:
 
 
 _MADE = deferred_transaction.c
-_WAITING = planned_once(
+_WAITING = Prepared(
     select(
         func.coalesce(_MADE.origin_transaction, cast(delivery.c.xid, sa.Text)).label(
             "xid"
@@ -207,7 +207,7 @@ _WAITING = planned_once(
 
 def note_delivered(connection: Connection, name: str, marker: Marker) -> None:
     """Note what the destination has answered of a batch; the marker is the truth."""
-    connection.execute(_NOTED, answered(name, marker))
+    _NOTED.run(connection, **answered(name, marker))
 
 
 def note_all_answered(
@@ -289,4 +289,4 @@ def answered(name: str, marker: Marker) -> dict[str, object]:
     }
 
 
-_NOTED = planned_once(noted())
+_NOTED = Prepared(noted())

@@ -39,7 +39,7 @@ from deferred.catalog import (
 from deferred.errors import NoSuchDestination, PositionMismatch
 from deferred.queues.queue import Queue, call_numbers, call_numbers_of, list_queues
 from sites.capture import position
-from sites.sessions.prepared import Prepared, planned_once
+from sites.sessions.prepared import Prepared
 from sites.transfer.types import PgSnapshot
 
 #: A batch is closed at this many calls; a single larger transaction still fits.
@@ -70,9 +70,11 @@ def next_batch(
         NoSuchDestination: nothing here is queued for it.
         PositionMismatch: the destination stands at no batch of ours.
     """
-    row = connection.execute(
-        _HEAD,
-        {"its_name": name, "its_many": whole_window.MANY, **answered(name, marker)},
+    row = _HEAD.run(
+        connection,
+        its_name=name,
+        its_many=whole_window.MANY,
+        **answered(name, marker),
     ).one_or_none()
     if row is None:
         raise NoSuchDestination(
@@ -139,7 +141,7 @@ def _many_since(at: ColumnElement[Any]) -> ColumnElement[bool]:
 #: opened; the position of this transaction. From here on PostgreSQL plans for many:
 #: new rows are not analysed yet, and with plans for a few rows it would look up each
 #: transaction of a window by itself, or read the whole queue for one.
-_HEAD = planned_once(
+_HEAD = Prepared(
     select(
         destination,
         sa.exists()

@@ -31,7 +31,6 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
-from sqlalchemy.sql.dml import ReturningInsert
 
 from deferred.batches.batch import PART, Batch, placed
 from deferred.batches.marker import Marker
@@ -44,7 +43,7 @@ from deferred.catalog import (
 )
 from sites.capture.position import STRETCH
 from sites.sessions import settings
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared, planned_once
 from sites.transfer.types import NativeType, PgSnapshot
 
 #: How long a destination can tell a restored origin what it has applied: longer than
@@ -103,11 +102,11 @@ def note(
         "traceparent": batch.traceparent,
         **listed.lists,
     }
-    target.execute(_noted(), {f"its_{name}": value for name, value in facts.items()})
+    _noted().hold(target, **{f"its_{name}": value for name, value in facts.items()})
 
 
 @cache
-def _noted() -> ReturningInsert[Any]:
+def _noted() -> Prepared:
     columns = push_batch.c
 
     def given(name: str) -> ColumnElement[Any]:
@@ -119,7 +118,7 @@ def _noted() -> ReturningInsert[Any]:
         for name in ("orders", "started", "transactions", "origins", "made")
     }
     # A batch of that number with another id was shipped, but nothing of it applied.
-    return planned_once(
+    return Prepared(
         insert(push_batch)
         .values(**keys, **values)
         .on_conflict_do_update(

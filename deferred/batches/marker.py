@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import batch, duplicate_watch, push_marker
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared, planned_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +150,11 @@ def move(
     Parameters:
         also: what to note in the same statement.
     """
-    statement = _MOVE if also is None else _MOVE.add_cte(also.cte("noted"))
-    connection.execute(statement, {"its_id": sender_id, **_named("to", to)})
+    places = {"its_id": sender_id, **_named("to", to)}
+    if also is None:
+        _MOVE_ALONE.hold(connection, **places)
+    else:
+        connection.execute(_MOVE.add_cte(also.cte("noted")), places)
 
 
 def advance(
@@ -220,6 +223,7 @@ def _of(sender_id: uuid.UUID | sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
 
 _ID = sa.bindparam("its_id", type_=push_marker.c.origin_id.type)
 _MOVE = planned_once(sa.update(push_marker).where(_of(_ID)).values(**_given("to")))
+_MOVE_ALONE = Prepared(_MOVE)
 _ADVANCE = _MOVE.where(
     *(
         push_marker.c[name].is_not_distinct_from(value)
@@ -231,7 +235,7 @@ _WANTED = select(
     *(push_marker.c[name] for name in _PLACE),
     push_marker.c.watched.label("watch_version"),
 ).where(_of(_ID))
-_READ = planned_once(_WANTED)
+_READ = Prepared(_WANTED)
 #: The same for statements that read other things as well; takes `its_id`.
 _SEEN = _WANTED.subquery("seen")
 SEEN = (
@@ -243,7 +247,7 @@ SEEN = (
 _LOCKED = _WANTED.with_for_update().subquery()
 #: The limits are set after the row is locked, because another pusher may hold it for a
 #: long time.
-_LOCK = planned_once(select(*_LOCKED.c, *_LIMITS))
+_LOCK = Prepared(select(*_LOCKED.c, *_LIMITS))
 _SHARED = _WANTED.with_for_update(read=True, key_share=True).subquery()
 _SHARE = planned_once(select(_SHARED.c.watch_version, *_LIMITS))
 
@@ -251,7 +255,7 @@ _SHARE = planned_once(select(_SHARED.c.watch_version, *_LIMITS))
 def _read(connection: Connection, sender_id: uuid.UUID, *, lock: bool) -> Marker | None:
     wanted = _LOCK if lock else _READ
     limits = _limits() if lock else {}
-    row = connection.execute(wanted, {"its_id": sender_id, **limits}).one_or_none()
+    row = wanted.run(connection, its_id=sender_id, **limits).one_or_none()
     if row is None:
         return None
     return Marker(**{name: row._mapping[name] for name in Marker.__slots__})

@@ -12,7 +12,7 @@ from tenacity import Retrying, stop_after_delay, wait_random
 
 from deferred.errors import PushRunning
 from sites import retry
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.sessions.site import autocommit
 
 #: How long a caller that has to be the pusher waits for another one to end.
@@ -39,14 +39,14 @@ def only_pusher(connection: Connection, name: str) -> Iterator[Turn]:
     """
     connection.commit()
     with autocommit(connection):
-        turn = Turn(name=name, held=bool(connection.scalar(_TRY, {"pushed_to": name})))
+        turn = Turn(name=name, held=bool(_TRY.run(connection, pushed_to=name).scalar()))
     try:
         yield turn
     finally:
         if turn.held and not connection.invalidated:
             connection.rollback()
             with autocommit(connection):
-                connection.execute(_END, {"pushed_to": name})
+                _END.run(connection, pushed_to=name)
 
 
 def keep_out(connection: Connection, name: str) -> bool:
@@ -63,11 +63,11 @@ def _key(name: str | ColumnElement[str]) -> tuple[Function[int], Function[int]]:
 
 
 _PUSHED_TO = _key(sa.bindparam("pushed_to", type_=Text))
-_TRY = planned_once(select(func.pg_try_advisory_lock(*_PUSHED_TO)))
+_TRY = Prepared(select(func.pg_try_advisory_lock(*_PUSHED_TO)))
 
 #: Releases the lock of the destination `pushed_to`, in a statement that returns this.
 RELEASED = func.pg_advisory_unlock(*_PUSHED_TO)
-_END = planned_once(select(RELEASED))
+_END = Prepared(select(RELEASED))
 
 
 def waiting_for_pushes() -> Retrying:

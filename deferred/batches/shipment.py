@@ -24,7 +24,7 @@ from deferred.queues import target_columns
 from deferred.queues.queue import Queue
 from masters.rules import Comparison, table_rules
 from sites import traces
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared, planned_once
 from sites.tables.table import describe
 from sites.writing.staged import Staged
 
@@ -144,13 +144,13 @@ def ask(
         relay: what replication groups ask besides; they may need the sender.
     """
     wanted = {**work.asked([queue.id for queue in queues]), "its_sender": sender}
-    return target.execute(_asking(relay.ADMITTING), wanted).one()
+    return _asking(relay.ADMITTING).run(target, **wanted).one()
 
 
 @cache
-def _asking(also: tuple[ColumnElement[Any], ...]) -> sa.Select[Any]:
+def _asking(also: tuple[ColumnElement[Any], ...]) -> Prepared:
     """Read the states of work tables, the version of the rules, and other columns."""
-    return planned_once(select(work.STATES, table_rules.LAST_VERSION, *also))
+    return Prepared(select(work.STATES, table_rules.LAST_VERSION, *also))
 
 
 def prepare_shipment(

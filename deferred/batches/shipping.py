@@ -21,7 +21,7 @@ from deferred.queues.queue import Queue
 from masters.rules import Comparison
 from sites.errors import ValueDoesNotFit
 from sites.progress import RowsDone
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.tables.analyze import analyze
 from sites.transfer import transport
 from sites.writing.staged import UPDATES, Staged
@@ -173,7 +173,7 @@ def _queries(
         yield staged, sent.keep(built, partial(_query, sent, *built[1:]))
 
 
-_SET_PART = planned_once(
+_SET_PART = Prepared(
     select(
         *(
             func.set_config(
@@ -210,8 +210,8 @@ def _set_part(shipment: Shipment, after: int, end: int, only: Sequence[int]) -> 
         "end": end,
         "only": listed,
     }
-    shipment.origin.execute(
-        _SET_PART, {f"its_{name}": str(v) for name, v in values.items()}
+    _SET_PART.hold(
+        shipment.origin, **{f"its_{name}": str(v) for name, v in values.items()}
     )
 
 

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.sessions.prepared import as_json, planned_once
+from sites.sessions.prepared import Prepared, as_json, planned_once
 from sites.tables import locks, wide
 from sites.tables.table import Table
 from sites.writing.staged import Staged
@@ -235,7 +235,7 @@ def counts_and(
     tables = tuple((one.source.name, one.source.schema) for one in staged)
     found: list[dict[str, int]] = [{} for _ in staged]
     holds = False
-    rows = connection.execute(_counting(tables, also), {"its_unit": unit, **values})
+    rows = _counting(tables, also).run(connection, its_unit=unit, **values)
     for row in rows:
         if row.place is None:
             holds = bool(row.changes)
@@ -247,7 +247,7 @@ def counts_and(
 @lru_cache(maxsize=256)
 def _counting(
     tables: tuple[tuple[str, str | None], ...], also: sa.ColumnElement[bool] | None
-) -> sa.CompoundSelect[Any]:
+) -> Prepared:
     number = sa.bindparam("its_unit", type_=sa.BigInteger)
     each: list[sa.Select[*tuple[Any, ...]]] = []
     for place, (name, schema) in enumerate(tables):
@@ -261,7 +261,7 @@ def _counting(
     if also is not None:
         holds = sa.cast(sa.cast(also, sa.Integer), sa.BigInteger)
         each.append(sa.select(sa.null(), sa.null(), holds))
-    return planned_once(sa.union_all(*each))
+    return Prepared(sa.union_all(*each))
 
 
 def invalid(connection: Connection, staged: Sequence[Staged], unit: int) -> set[int]:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, event
 
 from deferred.control import ends_transaction
 from deferred.errors import ProcedureEndedTransaction, ProcedureEndsTransaction
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 _VERBS = ("commit", "rollback", "close", "invalidate")
 _ANSWERING = (TransactionStatus.IDLE, TransactionStatus.INTRANS)

@@ -31,7 +31,7 @@ from deferred.procedures import allowed, guard, routines
 from deferred.procedures.routines import Procedure
 from sites import QualifiedName, faults, names
 from sites.errors import SnaptideError
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sessions.settings import SETTINGS
 from sites.transfer.values import from_text, unsized
 from sites.writing import triggered

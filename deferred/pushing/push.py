@@ -38,7 +38,7 @@ from sites.errors import NoConnectionFree, NotGranted, SnaptideError
 from sites.progress import Progress
 from sites.sessions import contacts, identity
 from sites.sessions.peers import Look
-from sites.sessions.prepared import as_json, planned_once
+from sites.sessions.prepared import Prepared, as_json
 from sites.sessions.site import autocommit
 from sites.words import counted, does
 
@@ -325,7 +325,7 @@ def _note_success(origin: Connection, turn: Turn, transactions: int) -> None:
     """
     values = {"pushed_to": turn.name, "brought": transactions}
     with origin.begin():
-        if origin.scalar(_ENDED_WELL, values):
+        if _ENDED_WELL.run(origin, **values).scalar():
             turn.held = False
 
 
@@ -365,7 +365,7 @@ def _noting(name: str | ColumnElement[str], **values: object) -> sa.Update:
 
 
 _BROUGHT = sa.bindparam("brought", type_=sa.BigInteger)
-_ENDED_WELL = planned_once(
+_ENDED_WELL = Prepared(
     _noting(
         sa.bindparam("pushed_to", type_=sa.Text),
         last_push_at=func.now(),

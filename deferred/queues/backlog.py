@@ -93,7 +93,7 @@ def waiting_destinations(connection: Connection) -> dict[str, Waiting]:
     Left out are those that are disabled, invalid, about to join a group, or have failed
     a moment ago.
     """
-    rows = connection.execute(_WAITING).all()
+    rows = _WAITING.run(connection).all()
     return {
         row.name: Waiting(
             pushed_at=row.last_push_at,
@@ -294,7 +294,7 @@ def _up_to_few(*conditions: ColumnElement[bool]) -> ColumnElement[int]:
 #: Transactions of the next window may not go to this destination. They are counted in
 #: two parts, because a scan for either would read the whole queue. Those that were open
 #: when the last window ended are few: each had a session.
-_WAITING = planned_once(
+_WAITING = Prepared(
     select(
         destination.c.name,
         destination.c.last_push_at,

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, array
 from deferred.queues.queue import Queue
 from deferred.queues.sql import load
 from sites.catalog import SCHEMA
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.transfer.transport import literal_text
 
 FUNCTION = "captured_calls"

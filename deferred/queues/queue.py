@@ -31,7 +31,7 @@ from deferred.catalog import queue as queue_catalog
 from sites import QualifiedName, names
 from sites.capture import position
 from sites.catalog import SCHEMA
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.tables.table import Table, with_tuples
 from sites.transfer.types import Xid8
 
@@ -194,9 +194,9 @@ def group_view(table: QualifiedName) -> QualifiedName:
 def list_queues(connection: Connection, destination: str | None = None) -> list[Queue]:
     """All queues of a site, once for each of their destinations, or those to one."""
     rows = (
-        connection.execute(_ALL)
+        _ALL.run(connection)
         if destination is None
-        else connection.execute(_TO_ONE, {"to": destination})
+        else _TO_ONE.run(connection, to=destination)
     )
     return [Queue(**with_tuples(row._mapping)) for row in rows]
 
@@ -293,7 +293,7 @@ _TYPES = sa.literal_column(
     sa.ARRAY(sa.Text),
 ).label("types")
 
-_ALL = planned_once(
+_EVERY = (
     select(
         *(queue_catalog.c[n] for n in Queue.__slots__ if n in queue_catalog.c),
         _TYPES,
@@ -305,7 +305,10 @@ _ALL = planned_once(
     .group_by(queue_catalog.c.id, route.c.destination)
     .order_by(queue_catalog.c.id, route.c.destination)
 )
-_TO_ONE = _ALL.where(route.c.destination == sa.bindparam("to", type_=sa.Text))
+_ALL = Prepared(_EVERY)
+_TO_ONE = Prepared(
+    _EVERY.where(route.c.destination == sa.bindparam("to", type_=sa.Text))
+)
 
 
 def is_delivered(of: sa.FromClause = delivery) -> ColumnElement[bool]:

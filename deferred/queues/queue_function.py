@@ -18,7 +18,7 @@ from sites.capture import triggers
 from sites.capture.triggers import same_key
 from sites.catalog import SCHEMA
 from sites.names import comma, identifier, identifiers, numbered
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables.table import Table
 
 

@@ -17,7 +17,7 @@ from masters.rules.table_rules import TableRules
 from sites import QualifiedName, Site, names
 from sites.errors import SnaptideError
 from sites.names import identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sql import load
 
 #: Methods that take the value of a column as the time of a change.

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Boolean, Connection, Row, Select, func, select
+from sqlalchemy import Boolean, Connection, Row, func, select
 
 from masters.apply import alone, at_once, reached, unchecked
 from masters.apply.detect import ConflictContext, SourceTransaction
@@ -23,7 +23,7 @@ from sites import QualifiedName, faults
 from sites.errors import RowCountMismatch
 from sites.progress import RowsDone
 from sites.sessions import settings
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.tables import instead
 from sites.words import counted, does
 from sites.writing import triggered, write
@@ -92,14 +92,14 @@ _ANY_DEFERRABLE = sa.literal_column(
 
 
 @lru_cache(maxsize=256)
-def _begin(tables: tuple[QualifiedName, ...]) -> Select[*tuple[Any, ...]]:
+def _begin(tables: tuple[QualifiedName, ...]) -> Prepared:
     """The statement that sets a transaction up, and locks these tables against DDL."""
     named = (sa.table(one.name, schema=one.schema) for one in tables)
     locks = (
         sa.exists(select(sa.literal_column("1")).select_from(one).where(sa.false()))
         for one in named
     )
-    return planned_once(
+    return Prepared(
         select(
             *triggered.BROUGHT,
             settings.raise_work_mem(),
@@ -201,7 +201,7 @@ def _begun(connection: Connection, unit: ApplyUnit) -> Row[Any]:
     ]
     begin = _begin(tuple(dict.fromkeys(one.table.qualified for one in changed)))
     values = {**triggered.values(whose), **described_columns(changed)}
-    known_as = connection.execute(begin, values).one()
+    known_as = begin.run(connection, **values).one()
     if known_as.moved:
         raise TableAltered(
             f"Table was altered meanwhile: {', '.join(known_as.moved)}.",

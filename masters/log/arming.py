@@ -18,7 +18,7 @@ from masters.log import log_function
 from masters.log.sql import load
 from sites.capture import triggers
 from sites.catalog import SCHEMA
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables import locks
 
 FUNCTION = "arm_parts"

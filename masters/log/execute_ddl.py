@@ -29,7 +29,7 @@ from masters.errors import DdlRefused
 from masters.log import partition, registration, site_ddl
 from sites import QualifiedName, Site, faults
 from sites.sessions import identity
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables import locks, lossy
 from sites.tables.table import Column, Table, describe, glance
 from sites.writing.triggered import users_search_path

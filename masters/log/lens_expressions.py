@@ -15,7 +15,7 @@ from psycopg import errors, sql
 from sqlalchemy import Connection
 
 from masters.errors import LensRefused
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.writing.triggered import USERS_SEARCH_PATH
 
 _TABLE = sql.Identifier("pg_temp", "snaptide_lens")

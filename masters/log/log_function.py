@@ -15,7 +15,7 @@ from sites.capture import triggers
 from sites.capture.triggers import same_key
 from sites.catalog import SCHEMA
 from sites.names import comma, identifiers, numbered
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables.table import Table
 from sites.transfer.values import unsized
 

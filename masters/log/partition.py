@@ -17,7 +17,7 @@ from sqlalchemy import ARRAY, ColumnElement, Connection, Text, literal_column, t
 from masters.errors import CannotPartition, UnknownColumn
 from sites import names
 from sites.catalog import SCHEMA
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sessions.prepared import planned_once
 from sites.tables.table import Column, Table
 from sites.transfer.values import unsized

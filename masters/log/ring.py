@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from sites.catalog import SCHEMA
 from sites.names import comma, identifiers, numbered
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables.table import Column, Table
 from sites.transfer.types import Xid8
 from sites.transfer.values import unsized

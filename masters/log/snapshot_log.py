@@ -36,7 +36,7 @@ from sites import QualifiedName, Site, faults, names
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.sessions import identity
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables import locks, roles
 from sites.tables.table import Table, describe, find_table
 from sites.tables.users_triggers import firing_names

@@ -16,7 +16,7 @@ from masters.catalog import number_range, numbered_column
 from sites import configured
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 #: The fewest numbers of a lease.
 FEWEST = 1000

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from masters.catalog import publication
 from masters.publications import policies
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 
 def run(connection: Connection, statements: Iterable[sql.Composed]) -> None:

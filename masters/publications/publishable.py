@@ -18,7 +18,7 @@ from masters.publications.errors import BadTemplate, CannotPublish, WrongParamet
 from masters.publications.published import Published, PublishedTable
 from sites import QualifiedName, names
 from sites.catalog import SCHEMA
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables.table import Table, describe, find_table
 from sites.transfer.values import unsized
 

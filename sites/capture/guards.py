@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 from sites.capture.triggers import enable_always, keep_to_owner, tree
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sql import load
 from sites.tables.table import Table
 

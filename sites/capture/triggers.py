@@ -17,7 +17,7 @@ from sqlalchemy import Boolean, ColumnElement, Connection, literal_column, text
 from sites.catalog import SCHEMA
 from sites.errors import RecordedAlready
 from sites.names import QualifiedName, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sessions.prepared import planned_once
 from sites.sql import load
 from sites.tables.table import Column, Table

@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy import Connection
 
-from sites.transfer.transport import literal_text, raw
+from sites.sessions.exchange import raw
+from sites.transfer.transport import literal_text
 
 #: They read all rows of a table, or of a range of its pages, whatever a query asks for.
 _READ_ALL = {"Seq Scan", "Tid Range Scan", "Sample Scan"}

@@ -21,7 +21,7 @@ from sites.conditions import subqueries
 from sites.conditions.subqueries import Parts, Subquery, Unreadable
 from sites.errors import SnaptideError
 from sites.names import QualifiedName, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 _Driver = psycopg.Connection[tuple[Any, ...]]
 

@@ -21,25 +21,27 @@ So the sites that were used last keep their sessions, and the others lose theirs
 
 from __future__ import annotations
 
+import re
 import resource
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from selectors import EVENT_READ, DefaultSelector
 from threading import Lock, RLock
 from time import monotonic
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import psycopg
 from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types.datetime import IntervalLoader
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Engine, event
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from sites.sessions import prepared
+from sites.sessions import exchange, prepared
 
 #: Seconds of idling after which a firewall may have dropped the line without a word.
 LONG = 10.0
@@ -50,9 +52,11 @@ _OPENED = "snaptide.opened"
 #: How many sessions a site keeps between two pieces of work.
 KEPT = 4
 
-#: One message to the server. RESET ALL returns to what the session began with, but
-#: leaves the role alone.
-COMMIT = "COMMIT; RESET ROLE; RESET ALL"
+#: What a commit sends, in one message or in one exchange with what is held. RESET ALL
+#: returns to what the session began with, but leaves the role alone.
+ENDING = ("COMMIT", "RESET ROLE", "RESET ALL")
+COMMIT = "; ".join(ENDING).encode()
+_EACH = [exchange.Bound(one.encode(), kept=False) for one in ENDING]
 
 
 class Idle:
@@ -167,7 +171,7 @@ def make_ours(engine: Engine, *, resets: bool, plans_once: bool) -> None:
             once.
     """
     if resets:
-        event.listen(engine, "do_connect", _connect)
+        event.listen(engine, "do_connect", _connect_keeping if plans_once else _connect)
     event.listen(engine, "connect", _read_distant_times)
     event.listen(engine, "checkin", _note)
     event.listen(engine, "checkout", _refuse)
@@ -177,18 +181,6 @@ def make_ours(engine: Engine, *, resets: bool, plans_once: bool) -> None:
 
 def _note(_driver: object, record: Any) -> None:
     record.info[_KEY] = monotonic()
-
-
-def driver_of(connection: Connection) -> psycopg.Connection[Any]:
-    """The driver's connection below one of SQLAlchemy's."""
-    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
-
-
-def raw(connection: Connection) -> psycopg.Connection[Any]:
-    """The same, in a transaction: begins that if there is none yet."""
-    if not connection.in_transaction():
-        connection.begin()
-    return driver_of(connection)
 
 
 def is_alive(driver: psycopg.Connection[Any], since: float) -> bool:
@@ -235,15 +227,58 @@ class RestoringConnection(psycopg.Connection[Any]):
     A rollback takes settings back by itself.
     """
 
+    def cursor(self, *arguments: Any, **named: Any) -> Any:
+        """A cursor, before whose statements those are run that the session holds."""
+        exchange.send_held(self)
+        return super().cursor(*arguments, **named)
+
     def commit(self) -> None:
         """Commit, and take back what the transaction has set for the session."""
-        if (
-            self.info.transaction_status is TransactionStatus.INTRANS
-            and self.info.pipeline_status is PipelineStatus.OFF
-        ):
-            self.execute(COMMIT)
-        else:
+        if self.info.pipeline_status is not PipelineStatus.OFF:
             super().commit()
+            return
+        try:
+            if exchange.send_held(self, *_EACH):
+                return
+            if self.info.transaction_status is TransactionStatus.INTRANS:
+                exchange.command(self, COMMIT)
+            else:
+                super().commit()
+        except psycopg.Error:
+            # SQLAlchemy takes the transaction for ended, also if what was held failed.
+            with suppress(psycopg.Error):
+                self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        """Roll back, after which the driver drops prepared statements."""
+        exchange.drop_held(self)
+        if self.info.transaction_status is not TransactionStatus.IDLE:
+            exchange.forget(self)
+        super().rollback()
+
+
+#: What makes objects that prepared statements name be others.
+_DROPS = re.compile(r"\b(?:DROP|ALTER|ROLLBACK|DISCARD|DEALLOCATE)\b", re.IGNORECASE)
+
+
+class ForgettingCursor(psycopg.Cursor[Any]):
+    """A cursor that makes its session prepare again what its statement makes invalid.
+
+    The driver drops at such statements what it has prepared itself.
+    """
+
+    def execute(self, query: Any, *arguments: Any, **named: Any) -> Self:
+        """Run a statement."""
+        found = super().execute(query, *arguments, **named)
+        if _DROPS.search(self._text(query)):
+            exchange.forget(self.connection)
+        return found
+
+    def _text(self, query: Any) -> str:
+        if isinstance(query, bytes):
+            return query.decode()
+        return query if isinstance(query, str) else query.as_string(self)
 
 
 def _connect(
@@ -251,6 +286,15 @@ def _connect(
 ) -> RestoringConnection:
     connect = cast("Callable[..., RestoringConnection]", RestoringConnection.connect)
     return connect(*arguments, **named)
+
+
+def _connect_keeping(
+    dialect: object, record: object, arguments: list[Any], named: dict[str, Any]
+) -> RestoringConnection:
+    named = {**named, "cursor_factory": ForgettingCursor}
+    driver = _connect(dialect, record, arguments, named)
+    exchange.keep(driver)
+    return driver
 
 
 class _Clamped(Loader):

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from psycopg.errors import InsufficientPrivilege
-from sqlalchemy import Connection, Select, Text, and_, bindparam, func, select
+from sqlalchemy import Connection, Text, and_, bindparam, func, select
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import ProgrammingError
 
@@ -21,7 +21,7 @@ from sites.catalog import peer
 from sites.sessions import granted, settings
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Memory, Pair, read
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared, planned_once
 from sites.sessions.site import autocommit
 
 
@@ -166,7 +166,7 @@ def _note(
         "before_next": before.next_token,
         "contact": str(other.site_id),
     }
-    return connection.execute(statement, {**values, **places}).rowcount == 1
+    return statement.run(connection, **values, **places).rowcount == 1
 
 
 def _note_and_unlock(
@@ -178,10 +178,8 @@ def _note_and_unlock(
     may read the promised token still, which is right, too; it writes after the commit.
     """
     values = {"site_id": master.site_id, "role": "master", **noted}
-    connection.execute(
-        _finishing(tuple(values), tuple(noted)),
-        {**values, "contact": str(master.site_id)},
-    )
+    finishing = _finishing(tuple(values), tuple(noted))
+    finishing.run(connection, **values, contact=str(master.site_id))
 
 
 def _noting(
@@ -208,7 +206,9 @@ def _noting(
 
 
 @cache
-def _noting_if(given: tuple[str, ...], noted: tuple[str, ...], *, lock: bool) -> Insert:
+def _noting_if(
+    given: tuple[str, ...], noted: tuple[str, ...], *, lock: bool
+) -> Prepared:
     """The same, if what is remembered has certain tokens."""
     same = (
         column.is_not_distinct_from(bindparam(name, type_=column.type))
@@ -217,11 +217,11 @@ def _noting_if(given: tuple[str, ...], noted: tuple[str, ...], *, lock: bool) ->
             (peer.c.next_token, "before_next"),
         )
     )
-    return planned_once(_noting(given, noted, *same, lock=lock))
+    return Prepared(_noting(given, noted, *same, lock=lock))
 
 
 @cache
-def _finishing(given: tuple[str, ...], noted: tuple[str, ...]) -> Select[Any]:
+def _finishing(given: tuple[str, ...], noted: tuple[str, ...]) -> Prepared:
     """The same, and unlock the contact.
 
     If the site crashes before its next flush, it has both tokens, as before, and
@@ -229,7 +229,7 @@ def _finishing(given: tuple[str, ...], noted: tuple[str, ...]) -> Select[Any]:
     """
     done = _noting(given, noted).returning(peer.c.site_id).cte("noted")
     unlock = func.pg_advisory_unlock(*_CONTACT)
-    return planned_once(select(unlock, settings.UNFLUSHED).select_from(done))
+    return Prepared(select(unlock, settings.UNFLUSHED).select_from(done))
 
 
 @contextmanager

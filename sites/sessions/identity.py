@@ -16,7 +16,7 @@ from psycopg.errors import (
     UndefinedFunction,
     UndefinedTable,
 )
-from sqlalchemy import ColumnElement, Connection, Row, Select, select
+from sqlalchemy import ColumnElement, Connection, Row, select
 from sqlalchemy.exc import ProgrammingError
 
 from sites.catalog import site_identity
@@ -28,7 +28,7 @@ from sites.errors import (
     UnsupportedDatabase,
 )
 from sites.sessions import revisions
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.sessions.site import Site
 
 
@@ -95,7 +95,7 @@ def differences(
     connection: Connection, *, partner: bool = False
 ) -> dict[str, tuple[int, int]]:
     """The recorded facts that no longer hold: name -> (recorded, now)."""
-    return _differences(_one(connection, _RECORDED_AND_NOW, partner=partner))
+    return _differences(_one(connection, _with(()), partner=partner))
 
 
 def confirm(connection: Connection, name: str, *, partner: bool = False) -> Identity:
@@ -205,31 +205,29 @@ _MAY_APPLY = (
 )
 
 
-_RECORDED_ALONE = planned_once(select(*_RECORDED))
+_RECORDED_ALONE = Prepared(select(*_RECORDED))
 
-_RECORDED_AND_NOW = planned_once(
-    select(
-        *_RECORDED,
-        *(sa.literal_column(sql).label(f"{name}_now") for name, sql in _NOW.items()),
-        sa.literal_column(_MAY_APPLY).label("may_apply"),
-    )
+_RECORDED_AND_NOW = (
+    *_RECORDED,
+    *(sa.literal_column(sql).label(f"{name}_now") for name, sql in _NOW.items()),
+    sa.literal_column(_MAY_APPLY).label("may_apply"),
 )
 
 
 @cache
-def _with(also: tuple[ColumnElement[Any], ...]) -> Select[Any]:
-    return planned_once(_RECORDED_AND_NOW.add_columns(*also))
+def _with(also: tuple[ColumnElement[Any], ...]) -> Prepared:
+    return Prepared(select(*_RECORDED_AND_NOW, *also))
 
 
 def _one(
     connection: Connection,
-    query: Select[Any],
+    query: Prepared,
     values: Mapping[str, object] | None = None,
     *,
     partner: bool,
 ) -> Row[Any]:
     try:
-        row = connection.execute(query, values or {}).one_or_none()
+        row = query.run(connection, **(values or {})).one_or_none()
     except ProgrammingError as error:
         if isinstance(error.orig, _MISSING):
             _refuse_other(connection, partner=partner)

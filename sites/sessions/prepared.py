@@ -14,10 +14,10 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator, MutableMapping
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, CursorResult
+from sqlalchemy import Connection
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import psycopg
 from sqlalchemy.engine import Compiled
@@ -25,6 +25,10 @@ from sqlalchemy.engine.interfaces import IsolationLevel
 from sqlalchemy.sql.base import Executable
 
 from sites.names import QualifiedName
+from sites.sessions.exchange import Answer, Bound, exchange, hold, may_hold
+
+if TYPE_CHECKING:
+    from sqlalchemy.sql.compiler import SQLCompiler
 
 #: The execution option of statements that the server is to plan once per session.
 _PLANNED = "snaptide_planned"
@@ -38,7 +42,7 @@ DRIVERNAME = "postgresql+snaptide"
 #: A process keeps so many compiled statements.
 MOST_COMPILED = 2000
 
-_DIALECT = psycopg.dialect()  # type: ignore[no-untyped-call]
+_DIALECT = psycopg.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
 
 Statement = TypeVar("Statement", bound=Executable)
 
@@ -105,21 +109,30 @@ class Prepared:
 
     def __init__(
         self,
-        statement: sa.Select[*tuple[Any, ...]] | sa.Insert | sa.Update | sa.Delete,
+        statement: sa.ClauseElement,
     ) -> None:
-        compiled = statement.compile(
-            dialect=_DIALECT, compile_kwargs={"render_postcompile": True}
+        compiled = cast(
+            "SQLCompiler",
+            statement.compile(
+                dialect=_DIALECT, compile_kwargs={"render_postcompile": True}
+            ),
         )
-        self._text = str(compiled)
+        self._text = str(compiled).encode()
+        self._names = tuple(compiled.positiontup or ())
         self._values = dict(compiled.params)
 
-    def run(
-        self, connection: Connection, **values: object
-    ) -> CursorResult[*tuple[Any, ...]]:
+    def run(self, connection: Connection, **values: object) -> Answer:
         """Run the statement with these values."""
-        return connection.exec_driver_sql(
-            self._text, {**self._values, **values}, execution_options={_PLANNED: True}
-        )
+        return exchange(connection, self.bound(**values))[0]
+
+    def hold(self, connection: Connection, **values: object) -> None:
+        """Have it run with the next statement, for callers that read no answer."""
+        hold(connection, self.bound(**values))
+
+    def bound(self, **values: object) -> Bound:
+        """The statement with these values, to be run in one exchange with others."""
+        known = {**self._values, **values}
+        return Bound(self._text, [known[name] for name in self._names])
 
 
 class Dialect(psycopg.PGDialect_psycopg):
@@ -130,6 +143,14 @@ class Dialect(psycopg.PGDialect_psycopg):
     """
 
     supports_statement_cache = True
+
+    def do_savepoint(self, connection: Connection, name: str) -> None:
+        """Set a savepoint; a session of ours does with the first statement after it."""
+        if not may_hold(connection):
+            super().do_savepoint(connection, name)  # type: ignore[no-untyped-call]
+            return
+        quoted = self.identifier_preparer.quote(name)
+        hold(connection, Bound(f"SAVEPOINT {quoted}".encode(), kept=False))
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -22,7 +22,7 @@ from sites.errors import (
     UnknownSite,
     UnsupportedDatabase,
 )
-from sites.sessions import address, connections, full, prepared
+from sites.sessions import address, connections, exchange, full, prepared
 from sites.sessions.connections import Idle
 from sites.sessions.settings import FOR_PROGRAMS, SETTINGS, libpq_options
 
@@ -376,7 +376,7 @@ def _set_autocommit(connection: Connection, *, on: bool) -> bool:
     SQLAlchemy would note the same as another level of isolation, and undo each change
     of it once more when the pool gets the connection back.
     """
-    driver = connections.driver_of(connection)
+    driver = exchange.driver_of(connection)
     was = driver.autocommit
     if was != on:
         driver.autocommit = on

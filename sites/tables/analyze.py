@@ -8,7 +8,7 @@ from psycopg import sql
 from sqlalchemy import Connection, TableClause
 
 from sites.names import comma, identifiers
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 
 def analyze(

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from sites.errors import StillNeeded
 from sites.names import QualifiedName, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 #: What a column is called on its way to a name that another still has.
 _BETWEEN = "snaptide$between$"

@@ -19,7 +19,7 @@ from sqlalchemy.exc import InternalError
 
 from sites.errors import StillNeeded
 from sites.names import QualifiedName, comma, identifier, identifiers
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sql import load
 from sites.tables.table import ForeignKey, Table, Unique, with_tuples
 from sites.transfer.types import NativeType

@@ -8,7 +8,7 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from sites.names import QualifiedName, comma, identifier, identifiers
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sql import load
 from sites.tables.table import Table, with_tuples
 

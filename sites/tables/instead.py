@@ -31,7 +31,7 @@ def found() -> ColumnElement[Any]:
 
     It is a list of the table's oid and the rule's name; NULL if there is none.
     """
-    oids = sa.cast(sa.bindparam("its_oid", type_=Text), sa.ARRAY(OID()))
+    oids = sa.cast(sa.bindparam("its_oid", None, Text), sa.ARRAY(OID()))
     both = func.jsonb_build_array(
         sa.cast(_RULE.ev_class, sa.BigInteger), _RULE.rulename
     )

@@ -17,7 +17,7 @@ from tenacity import Retrying, stop_after_attempt, wait_random
 
 from sites import retry
 from sites.names import QualifiedName, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sessions.site import Site, autocommit
 
 #: How long other sessions may have to wait behind us while we wait for a lock.

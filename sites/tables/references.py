@@ -9,7 +9,7 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from sites.names import QualifiedName
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sql import load
 from sites.tables.table import Table
 

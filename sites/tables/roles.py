@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sql import load
 
 #: Reads calls at their origin, and applies them at their destination.

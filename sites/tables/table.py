@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, TableClause, Text, TextClause,
 
 from sites.errors import UnknownTable
 from sites.names import QualifiedName
-from sites.sessions.prepared import known_tables, planned_once
+from sites.sessions.prepared import Prepared, known_tables, planned_once
 from sites.sql import load
 from sites.transfer.types import NativeType, as_record
 
@@ -350,7 +350,7 @@ def find_table(connection: Connection, table: QualifiedName) -> Table | None:
     kept = known_tables(connection)
     state, before = kept.get(table, (None, None))
     values = {"schema": table.schema, "name": table.name, "known": state}
-    found = connection.execute(_described(), values).one_or_none()
+    found = _described().run(connection, **values).one_or_none()
     if found is None or found.state == state:
         return before if found else None
     made = Table(
@@ -383,11 +383,11 @@ def _glance() -> TextClause:
 
 
 @cache
-def _described() -> TextClause:
+def _described() -> Prepared:
     parts = {name: load(name) for name in ("columns", "constraints", "foreign_keys")}
     parts["columns"] = parts["columns"].format(state=load("column_state"))
     described = sa.text(load("described").format(**parts))
-    return planned_once(described.bindparams(sa.bindparam("known", type_=Text)))
+    return Prepared(described.bindparams(sa.bindparam("known", type_=Text)))
 
 
 def _rows(found: list[dict[str, Any]] | None) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from sites.names import QualifiedName, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sql import load
 
 _FIRING = text(load("users_triggers"))

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Select, text
 from sqlalchemy.sql.selectable import CompoundSelect
 
 from sites.names import QualifiedName, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.transfer.transport import literal_text
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 
 from sites.errors import StillNeeded
 from sites.names import QualifiedName, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sql import load
 from sites.tables import ddl
 

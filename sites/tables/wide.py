@@ -19,7 +19,7 @@ from sqlalchemy.dialects import postgresql
 
 from sites import names
 from sites.names import QualifiedName, comma, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sql import load
 from sites.tables.table import Table
 

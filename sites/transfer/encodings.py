@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import JSON, Connection, Dialect, TypeDecorator
 from sqlalchemy.dialects.postgresql import JSONB
 
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 #: Python's names of encodings that have another name in PostgreSQL.
 _NAMES = {

@@ -8,7 +8,6 @@ print and read alike). Errors are SQLAlchemy's, as of any statement.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, cast
@@ -19,13 +18,12 @@ from psycopg import errors, generators, sql
 from psycopg.pq import ExecStatus
 from sqlalchemy import Connection, Select, SelectBase, TableClause
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from sites import faults
 from sites.names import comma, identifiers
 from sites.progress import RowsDone
-from sites.sessions.connections import driver_of, raw
+from sites.sessions.exchange import Bound, exchange, raw, reported, texts
 
 #: The protocol counts the values of a statement in two bytes.
 MOST_VALUES = 65_535
@@ -71,14 +69,14 @@ def copy(
     query = select if isinstance(select, str) else literal_text(select)
     out = _OUT.format(sql.SQL(query))
     with (
-        _reported(source, target),
+        reported(source, target),
         raw(source).cursor() as reader,
         raw(target).cursor() as writer,
     ):
         with reader.copy(out) as rows:
             first = list(islice(rows.rows(), few))
             if few and len(first) < few:
-                return _insert(writer, table, columns, first)
+                return _insert(target, table, columns, first)
             faults.point("transport.before_copy")
             with writer.copy(copy_in(table, columns)) as sink:
                 for row in first:
@@ -102,33 +100,19 @@ def send(
         query: the text of the query; a session plans it once. Its columns must keep
             their types as long as the session lasts.
     """
-    with (
-        _reported(source, target),
-        raw(source).cursor() as reader,
-        raw(target).cursor() as writer,
-    ):
-        reader.execute(query.encode(), prepare=True)
-        found = reader.pgresult
-        assert found is not None
-        rows = [
-            [_text(found.get_value(n, m)) for m in range(found.nfields)]
-            for n in range(found.ntuples)
-        ]
-        if not rows:
+    found = texts(source, Bound(query.encode()))
+    if not found:
+        with reported(target), raw(target).cursor() as writer:
             writer.execute(_DELETING.format(_name(table)))
-            return 0
-        return _insert(writer, table, columns, rows, instead=True)
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
+        return 0
+    return _insert(target, table, columns, found, instead=True)
 
 
 def rows(source: Connection, query: str) -> Iterator[tuple[str | None, ...]]:
     """The rows of a query as texts, one after the other."""
     out = _OUT.format(sql.SQL(query))
     with (
-        _reported(source),
+        reported(source),
         raw(source).cursor() as reader,
         reader.copy(out) as found,
     ):
@@ -145,7 +129,7 @@ def _read(
     source: Connection, out: sql.Composed, write: Callable[[bytes], object]
 ) -> int:
     with (
-        _reported(source),
+        reported(source),
         raw(source).cursor() as reader,
         reader.copy(out) as found,
     ):
@@ -201,7 +185,7 @@ def copy_rows(
     Returns:
         How many rows were written.
     """
-    with _reported(target), raw(target).cursor() as writer:
+    with reported(target), raw(target).cursor() as writer:
         with writer.copy(copy_in(table, columns)) as sink:
             for row in rows:
                 sink.write_row(row)
@@ -224,7 +208,7 @@ def copy_csv(
 
 
 def _written(target: Connection, into: sql.Composed, pieces: Iterable[bytes]) -> int:
-    with _reported(target), raw(target).cursor() as writer:
+    with reported(target), raw(target).cursor() as writer:
         with writer.copy(into) as sink:
             for piece in pieces:
                 sink.write(piece)
@@ -311,7 +295,7 @@ def copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
 
 
 def _insert(
-    writer: psycopg.Cursor[tuple[object, ...]],
+    target: Connection,
     table: TableClause,
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
@@ -329,11 +313,12 @@ def _insert(
         return 0
     most = MOST_VALUES // len(columns)
     if len(rows) > most:
-        first = _insert(writer, table, columns, rows[:most], instead=instead)
-        return first + _insert(writer, table, columns, rows[most:])
+        first = _insert(target, table, columns, rows[:most], instead=instead)
+        return first + _insert(target, table, columns, rows[most:])
     build = _inserting if len(rows) <= FEW else _inserting.__wrapped__
     statement = build(_parts(table), tuple(columns), len(rows), instead)
-    return writer.execute(statement, list(chain.from_iterable(rows))).rowcount
+    values = [*chain.from_iterable(rows)]
+    return exchange(target, Bound(statement, values, kept=False))[0].rowcount
 
 
 @lru_cache(maxsize=256)
@@ -341,12 +326,14 @@ def _inserting(
     parts: tuple[str, ...], columns: tuple[str, ...], rows: int, instead: bool
 ) -> bytes:
     """The INSERT of so many rows; those of few are kept."""
-    line = sql.SQL("({})").format(
-        sql.SQL(", ").join([sql.Placeholder()] * len(columns))
-    )
+    numbers = iter(range(1, rows * len(columns) + 1))
+    line = [
+        sql.SQL("({})").format(comma(sql.SQL(f"${next(numbers)}") for _ in columns))
+        for _ in range(rows)
+    ]
     name = sql.Identifier(*parts)
     statement = sql.SQL("INSERT INTO {} ({}) VALUES {}").format(
-        name, comma(identifiers(columns)), sql.SQL(", ").join([line] * rows)
+        name, comma(identifiers(columns)), comma(line)
     )
     if instead:
         # It deletes the rows of before: the two parts see the table as it was.
@@ -361,22 +348,3 @@ def _parts(table: TableClause) -> tuple[str, ...]:
 
 def _name(table: TableClause) -> sql.Identifier:
     return sql.Identifier(*_parts(table))
-
-
-@contextmanager
-def _reported(*connections: Connection) -> Iterator[None]:
-    """Raise the driver's errors as SQLAlchemy's, and invalidate broken connections."""
-    try:
-        yield
-    except psycopg.Error as error:
-        broken = [c for c in connections if driver_of(c).closed]
-        for connection in broken:
-            connection.invalidate(error)
-        raise DBAPIError.instance(
-            "COPY",
-            None,
-            error,
-            psycopg.Error,
-            connection_invalidated=bool(broken),
-            dialect=_DIALECT,
-        ) from error

@@ -16,7 +16,7 @@ from psycopg.adapt import PyFormat, Transformer
 from sqlalchemy import ColumnElement, Connection
 from sqlalchemy.dialects.postgresql import array
 
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.transfer.types import NativeType
 
 _SIZE = re.compile(r"\(\d+(,-?\d+)?\)")

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Text, bindparam, case, func, select
 
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.sessions.settings import MEANINGS, SETTINGS
 
 #: The default search path of a session. PostgreSQL's own functions are found before
@@ -54,7 +54,7 @@ def _room(name: str) -> str:
 
 #: The same as `brought`, for a statement that is built once and gets `values`.
 BROUGHT = [
-    func.set_config(name, bindparam(_room(name), type_=Text), True)
+    func.set_config(name, bindparam(_room(name), "", Text), True)
     for name in _whose("", "")
 ]
 
@@ -79,7 +79,7 @@ def users_search_path(connection: Connection) -> Iterator[None]:
     """
     _set(connection, USERS_SEARCH_PATH)
     yield
-    connection.execute(_OURS)
+    _OURS.hold(connection)
 
 
 @contextmanager
@@ -103,10 +103,10 @@ def our_search_path(connection: Connection) -> Iterator[None]:
 
 
 def _set(connection: Connection, path: str) -> None:
-    connection.execute(_SEARCH, {"path": path})
+    _SEARCH.hold(connection, path=path)
 
 
-_SEARCH = planned_once(
+_SEARCH = Prepared(
     select(func.set_config("search_path", bindparam("path", type_=Text), True))
 )
 
@@ -121,7 +121,7 @@ _FIRES_TRIGGERS = case(
 )
 
 #: The rest of a transaction reads and writes as our sessions do.
-_OURS = planned_once(
+_OURS = Prepared(
     select(
         func.set_config("search_path", SETTINGS["search_path"], True),
         *(func.set_config(name, value, True) for name, value in MEANINGS.items()),

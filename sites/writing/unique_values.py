@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, FromClause, TableClause, func
 from sqlalchemy.sql.dml import Update
 
 from sites.errors import NoFreeValue
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables.table import Column, Table, Unique
 from sites.writing.staged import UPDATES, Staged, selected, updated
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from deferred.queues.queue import Queue
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables import columns, lossy, references
 from sites.tables.table import Column, Table, describe
 from snapshots.creating.columns_asked import Asked, refused

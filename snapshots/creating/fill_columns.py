@@ -28,7 +28,7 @@ from sites.conditions.ranges import Range
 from sites.errors import SiteUnreachable
 from sites.progress import Progress
 from sites.sessions import identity
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sessions.site import Site
 from sites.tables import ddl, locks
 from sites.tables.ddl import NewColumn

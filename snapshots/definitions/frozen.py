@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from sites.capture import triggers
 from sites.catalog import SCHEMA
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables.table import Table
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.snapshot import Snapshot

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from sites.conditions import where
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sessions.site import Site
 from sites.transfer.arrow import ArrowTransportFailed
 from sites.transfer.transport import literal_text

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row
 
 from masters.log import log_function, partition
 from sites.conditions.constants import Constants, demanded
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables.table import Column, Table
 from sites.transfer.types import PgSnapshot
 from sites.transfer.values import unsized

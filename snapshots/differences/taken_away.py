@@ -18,8 +18,7 @@ from sites.extras import pa
 from sites.transfer.types import NativeType
 from snapshots import keys
 from snapshots.differences.window import FAST, Member
-from snapshots.keys import Keys
-from snapshots.side import Sides
+from snapshots.keys import Keys, Sides
 
 #: Why a row leaves that the master does not show any more.
 WHY = "it is not granted any more"

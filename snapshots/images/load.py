@@ -27,7 +27,7 @@ from sites.errors import SiteUnreachable
 from sites.names import identifier
 from sites.progress import Progress
 from sites.sessions import identity
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sessions.site import Site, autocommit
 from sites.tables.users_triggers import silenced
 from sites.transfer import transport

@@ -30,7 +30,7 @@ from sites.errors import SnaptideError, UnknownTable
 from sites.names import QualifiedName
 from sites.progress import Progress
 from sites.sessions import identity
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sessions.site import Site
 from sites.tables.definitions import locale
 from sites.tables.table import describe

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.sessions.site import Site
 from sites.tables import ddl, locks
 from sites.tables.table import describe

@@ -26,7 +26,7 @@ from sites import QualifiedName
 from sites.configured import executor_connections
 from sites.progress import Progress
 from sites.sessions import full
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables.users_triggers import silenced
 from sites.transfer import arrow
 from sites.transfer.transport import hand_on

@@ -15,7 +15,7 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from sites import Site, extras
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 
 TABLES = ("airlines", "airports", "planes", "weather", "flights")
 

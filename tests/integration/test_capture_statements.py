@@ -6,7 +6,7 @@ from psycopg import errors
 
 import deferred
 from sites import Directory
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from tests.fix_worlds import prepared_once
 from tests.linked_table import (
     application,

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from sites import Site
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.transfer import transport
 
 #: Shorter and longer than a piece, with bytes that look like the end of rows.

@@ -26,7 +26,7 @@ from masters.errors import PartUnrecorded
 from masters.log import arming
 from sites import Directory, Site, faults
 from sites.errors import NotAMember
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from sites.tables import roles
 from snapshots.errors import FirstLoadByAnother
 from snaptide import doctor, grants, migrate

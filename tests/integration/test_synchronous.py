@@ -17,7 +17,7 @@ import synchronous
 from deferred.errors import WaitsForError
 from masters import rules
 from sites import Directory, Site
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from synchronous.errors import (
     CommitFailed,
     PendingCalls,

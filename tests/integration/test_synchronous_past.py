@@ -8,7 +8,7 @@ from sqlalchemy import Connection, text
 
 import synchronous
 from sites import Directory
-from sites.sessions.connections import raw
+from sites.sessions.exchange import raw
 from synchronous.errors import CommitFailed, TransactionControl
 from tests.coordinated import left_over, quantities
 from tests.fix_worlds import prepared_once

@@ -1,0 +1,122 @@
+"""Statements that share a round trip, and those that wait for the next one."""
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from sites import Directory, Site
+from sites.sessions.exchange import Bound, exchange, hold
+from sites.sessions.prepared import Prepared, planned_once
+from tests.linked_table import rows, run
+
+_ADD = Prepared(
+    sa.insert(sa.table("done", sa.column("n", sa.Integer), schema="public")).values(
+        n=sa.bindparam("n", 0, sa.Integer)
+    )
+)
+
+
+@pytest.fixture
+def hq(sites: Directory) -> Site:
+    run(sites["hq"], "CREATE TABLE done (place serial, n int CHECK (n < 10))")
+    return sites["hq"]
+
+
+def _done(site: Site) -> list[int]:
+    return [n for _, n in rows(site, "done")]
+
+
+def test_several_are_answered_in_their_order(hq: Site) -> None:
+    with hq.transaction() as connection:
+        one, two = exchange(
+            connection, Bound(b"SELECT $1::int AS n", [1]), Bound(b"SELECT 'two' AS t")
+        )
+    assert (one.one().n, two.scalar()) == (1, "two")
+
+
+def test_it_begins_the_transaction_that_was_asked_for(hq: Site) -> None:
+    with hq.session() as connection:
+        connection.execution_options(isolation_level="REPEATABLE READ")
+        level = Bound(b"SHOW transaction_isolation")
+        assert exchange(connection, level)[0].scalar() == "repeatable read"
+        assert connection.in_transaction()
+        connection.rollback()
+
+
+@pytest.mark.parametrize("ends", ["exchange", "statement", "commit"])
+def test_what_is_held_comes_before_what_follows(hq: Site, ends: str) -> None:
+    with hq.transaction() as connection:
+        _ADD.hold(connection, n=1)
+        _ADD.hold(connection, n=2)
+        if ends == "exchange":
+            _ADD.run(connection, n=3)
+        elif ends == "statement":
+            connection.execute(text("INSERT INTO public.done (n) VALUES (3)"))
+    assert _done(hq) == ([1, 2] if ends == "commit" else [1, 2, 3])
+
+
+def test_a_rollback_forgets_what_is_held(hq: Site) -> None:
+    with hq.session() as connection:
+        _ADD.hold(connection, n=1)
+        connection.rollback()
+        _ADD.run(connection, n=2)
+        connection.commit()
+    assert _done(hq) == [2]
+
+
+def test_a_savepoint_is_set_before_what_is_rolled_back_to_it(hq: Site) -> None:
+    with hq.transaction() as connection:
+        _ADD.run(connection, n=1)
+        savepoint = connection.begin_nested()
+        with pytest.raises(DBAPIError, match="done_n_check"):
+            _ADD.run(connection, n=10)
+        savepoint.rollback()
+        _ADD.run(connection, n=2)
+    assert _done(hq) == [1, 2]
+
+
+def test_what_python_cannot_carry_leaves_the_rest_waiting(hq: Site) -> None:
+    with hq.transaction() as connection:
+        _ADD.hold(connection, n=1)
+        savepoint = connection.begin_nested()
+        with pytest.raises(DBAPIError, match="NUL"):
+            exchange(connection, Bound(b"SELECT $1::text", ["\0"]))
+        savepoint.rollback()
+        _ADD.run(connection, n=2)
+    assert _done(hq) == [1, 2]
+
+
+def test_a_commit_fails_with_what_was_held(hq: Site) -> None:
+    with hq.session() as connection:
+        _ADD.run(connection, n=1)
+        _ADD.hold(connection, n=10)
+        with pytest.raises(DBAPIError, match="done_n_check"):
+            connection.commit()
+        connection.rollback()
+        _ADD.run(connection, n=2)
+        connection.commit()
+    assert _done(hq) == [2]
+
+
+def test_without_a_transaction_nothing_is_held(hq: Site) -> None:
+    with hq.begin() as connection:
+        hold(connection, Bound(b"INSERT INTO public.done (n) VALUES (1)"))
+        assert _count(connection) == 1
+
+
+def test_it_prepares_again_what_the_driver_has_dropped(hq: Site) -> None:
+    with hq.session() as connection:
+        connection.execute(planned_once(sa.select(sa.literal("kept by the driver"))))
+        _ADD.run(connection, n=1)
+        connection.rollback()  # the driver drops all that is prepared
+        _ADD.run(connection, n=2)
+        connection.execute(text("DROP TABLE public.done"))
+        connection.execute(text("CREATE TABLE public.done (place serial, n text)"))
+        _ADD.run(connection, n=3)
+        connection.commit()
+    assert rows(hq, "done") == [(1, "3")]
+
+
+def _count(connection: Connection) -> int:
+    return int(connection.scalar(text("SELECT count(*) FROM public.done")) or 0)
