@@ -194,8 +194,6 @@ class Site:
         """
         engine = create_engine(
             self.url.set(drivername=prepared.DRIVERNAME),
-            # Each session would look for the type, whose values pass as text.
-            use_native_hstore=False,
             **options,
             execution_options={
                 # Every write is checked against the number of rows that it should

@@ -26,7 +26,7 @@ FILES = {
     "refresh of one key": 55,
     "refresh of nothing": 26,
     "one change over three masters, two pushes": 50,
-    "one synchronous write": 19,
+    "one synchronous write": 20,
 }
 
 
