@@ -173,6 +173,39 @@ def as_login(sites: Directory, name: str, site: str = "jfk") -> Directory:
     return Directory({"hq": url, site: sites[site].url})
 
 
+@contextmanager
+def sold(server: PostgresServer, hq: Site) -> Iterator[str]:
+    """Sales at hq, and the login of jfk, which may change those of store 3."""
+    stores(hq)
+    publish_sales(hq)
+    with login(server, hq) as name:
+        run(hq, f'GRANT TEMPORARY ON DATABASE "{hq.url.database}" TO {name}')
+        grant_sales(hq, name)
+        yield name
+
+
+@contextmanager
+def seller(sites: Directory, name: str) -> Iterator[Site]:
+    """The site jfk by its login, with a snapshot of the sales 2, 4, 6, 8 and 10."""
+    with as_login(sites, name) as directory:
+        jfk = directory["jfk"]
+        snapshots.create(jfk, "sale", master="hq", updatable=True)
+        refresh(jfk, "sale")
+        yield jfk
+
+
+@contextmanager
+def renting(sites: Directory, server: PostgresServer) -> Iterator[Site]:
+    """The site jfk, which may change what belongs to customers 2 and 4 of store 3."""
+    hq = sites["hq"]
+    families(hq)
+    with login(server, hq) as name:
+        grant_families(hq, "jfk", name, updatable=True)
+        with as_login(sites, name) as directory:
+            take_families(directory["jfk"], updatable=True)
+            yield directory["jfk"]
+
+
 def execute(session: Session, statements: str, other: str = "") -> list[Any]:
     """Run statements of a login, divided by a semicolon and a space.
 

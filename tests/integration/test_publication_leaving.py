@@ -16,16 +16,12 @@ from sites.errors import NotGranted
 from snapshots.errors import MassDelete, MassLeave
 from snaptide.embedded import PostgresServer
 from tests.granted import (
-    as_login,
     every,
-    families,
-    grant_families,
     grant_sales,
     ids,
-    login,
-    publish_sales,
-    stores,
-    take_families,
+    renting,
+    seller,
+    sold,
 )
 from tests.linked_table import parked, queued, run
 from tests.stories import refresh, settle, user
@@ -38,22 +34,14 @@ POLICIES = list(snapshots.Leaving)
 @pytest.fixture
 def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
     """Sales at hq, and the login of jfk, which may change those of store 3."""
-    hq = sites["hq"]
-    stores(hq)
-    publish_sales(hq)
-    with login(server, hq) as name:
-        run(hq, f'GRANT TEMPORARY ON DATABASE "{hq.url.database}" TO {name}')
-        grant_sales(hq, name)
+    with sold(server, sites["hq"]) as name:
         yield name
 
 
 @pytest.fixture
 def granted(sites: Directory, store: str) -> Iterator[Site]:
     """The site jfk, with a snapshot of the sales 2, 4, 6, 8 and 10."""
-    with as_login(sites, store) as directory:
-        jfk = directory["jfk"]
-        snapshots.create(jfk, "sale", master="hq", updatable=True)
-        refresh(jfk, "sale")
+    with seller(sites, store) as jfk:
         yield jfk
 
 
@@ -262,13 +250,8 @@ def test_a_mass_that_leaves_a_grant_asks_first(
 @pytest.fixture
 def shop(sites: Directory, server: PostgresServer) -> Iterator[Site]:
     """The site jfk, which may change what belongs to customers 2 and 4 of store 3."""
-    hq = sites["hq"]
-    families(hq)
-    with login(server, hq) as name:
-        grant_families(hq, "jfk", name, updatable=True)
-        with as_login(sites, name) as directory:
-            take_families(directory["jfk"], updatable=True)
-            yield directory["jfk"]
+    with renting(sites, server) as jfk:
+        yield jfk
 
 
 ALL: Sequence[str] = ("customer", "rental", "payment")

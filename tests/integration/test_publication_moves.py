@@ -13,13 +13,9 @@ import deferred
 from sites import Directory, Site
 from snaptide.embedded import PostgresServer
 from tests.granted import (
-    as_login,
     every,
-    families,
-    grant_families,
-    login,
     of_store,
-    take_families,
+    renting,
 )
 from tests.linked_table import queued, run
 from tests.seeds import seed
@@ -33,13 +29,8 @@ TABLES = ("customer", "rental", "payment")
 @pytest.fixture
 def granted(sites: Directory, server: PostgresServer) -> Iterator[Site]:
     """The site jfk, which may change what belongs to customers 2 and 4 of store 3."""
-    hq = sites["hq"]
-    families(hq)
-    with login(server, hq) as name:
-        grant_families(hq, "jfk", name, updatable=True)
-        with as_login(sites, name) as directory:
-            take_families(directory["jfk"], updatable=True)
-            yield directory["jfk"]
+    with renting(sites, server) as jfk:
+        yield jfk
 
 
 OUT = "UPDATE public.customer SET store_id = 4 WHERE id = 2"

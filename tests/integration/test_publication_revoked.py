@@ -16,7 +16,7 @@ from sites.errors import NotGranted, SnaptideError
 from snapshots.differences import moved
 from snaptide.embedded import PostgresServer
 from tests.at_point import AtPoint
-from tests.granted import as_login, grant_sales, login, publish_sales, stores
+from tests.granted import grant_sales, seller, sold
 from tests.linked_table import parked, queued, run
 from tests.stories import refresh
 
@@ -29,22 +29,14 @@ OTHERS = "SELECT * FROM public.sale WHERE store_id <> 3 ORDER BY id"
 @pytest.fixture
 def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
     """Sales at hq, and the login of jfk, which may create temporary tables."""
-    hq = sites["hq"]
-    stores(hq)
-    publish_sales(hq)
-    with login(server, hq) as name:
-        run(hq, f'GRANT TEMPORARY ON DATABASE "{hq.url.database}" TO {name}')
-        grant_sales(hq, name)
+    with sold(server, sites["hq"]) as name:
         yield name
 
 
 @pytest.fixture
 def granted(sites: Directory, store: str) -> Iterator[Site]:
     """The site jfk, which may change the sales of store 3, with a snapshot of them."""
-    with as_login(sites, store) as directory:
-        jfk = directory["jfk"]
-        snapshots.create(jfk, "sale", master="hq", updatable=True)
-        refresh(jfk, "sale")
+    with seller(sites, store) as jfk:
         yield jfk
 
 
