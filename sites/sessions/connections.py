@@ -24,8 +24,8 @@ from __future__ import annotations
 import re
 import resource
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, time, timedelta
 from selectors import EVENT_READ, DefaultSelector
 from threading import Lock, RLock
@@ -256,6 +256,26 @@ class RestoringConnection(psycopg.Connection[Any]):
         if self.info.transaction_status is not TransactionStatus.IDLE:
             exchange.forget(self)
         super().rollback()
+
+    @contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[psycopg.Transaction]:
+        """A transaction, or a savepoint in one, that ends with the block."""
+        exchange.send_held(self)
+        kept = False
+        try:
+            with super().transaction(savepoint_name, force_rollback) as found:
+                yield found
+                exchange.send_held(self)
+                kept = not force_rollback
+        finally:
+            exchange.drop_held(self)
+            if not (kept or self.closed):
+                exchange.forget(self)
+                # The driver would drop what is prepared after the next statement of
+                # its own, and with it what was prepared again before.
+                self.execute("")
 
 
 #: What makes objects that prepared statements name be others.

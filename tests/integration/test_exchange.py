@@ -1,12 +1,14 @@
 """Statements that share a round trip, and those that wait for the next one."""
 
+from contextlib import suppress
+
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from sites import Directory, Site
-from sites.sessions.exchange import Bound, exchange, hold
+from sites.sessions.exchange import Bound, exchange, hold, raw
 from sites.sessions.prepared import Prepared, planned_once
 from tests.linked_table import rows, run
 
@@ -63,6 +65,29 @@ def test_a_rollback_forgets_what_is_held(hq: Site) -> None:
         _ADD.run(connection, n=2)
         connection.commit()
     assert _done(hq) == [2]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_block_of_the_driver_rolls_back_what_is_held_in_it(
+    hq: Site, *, fails: bool
+) -> None:
+    driven = planned_once(text("SELECT count(*) FROM public.done"))
+    with hq.transaction() as connection:
+        connection.execute(driven)
+        _ADD.run(connection, n=1)
+        _ADD.hold(connection, n=2)
+        with (
+            suppress(ZeroDivisionError),
+            raw(connection).transaction(force_rollback=not fails),
+        ):
+            _ADD.hold(connection, n=3)
+            if fails:
+                _ADD.run(connection, n=4)
+                raise ZeroDivisionError
+        _ADD.run(connection, n=5)
+        assert connection.scalar(driven) == 3
+        _ADD.run(connection, n=6)
+    assert _done(hq) == [1, 2, 5, 6]
 
 
 def test_a_savepoint_is_set_before_what_is_rolled_back_to_it(hq: Site) -> None:
