@@ -11,6 +11,7 @@ from sqlalchemy.event import listens_for, remove
 import deferred
 from sites import Directory, Site
 from tests.linked_table import link, run
+from tests.sent import noted
 
 Events = list[tuple[str, str]]
 
@@ -26,18 +27,15 @@ def watched(site: Site, events: Events) -> Iterator[None]:
         said = connection.exec_driver_sql("SHOW synchronous_commit").scalar_one()
         events.append((site.name, f"commit {said}"))
 
-    @listens_for(site.engine, "before_cursor_execute")
-    def execute(
-        _connection: Connection, _cursor: object, text: str, *_: object
-    ) -> None:
+    def note(text: str) -> None:
         if not text.startswith("SHOW"):
             events.append((site.name, text))
 
     try:
-        yield
+        with noted(site, note):
+            yield
     finally:
         remove(site.engine, "commit", commit)
-        remove(site.engine, "before_cursor_execute", execute)
 
 
 def test_only_the_ledger_and_the_token_leave_their_flush_to_others(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 from starlette.testclient import TestClient
 
 import deferred
@@ -21,6 +20,7 @@ from snaptide.web.console import Console
 from snaptide.web.questions import STATE, Answer, Questions
 from tests.console import Browser, console
 from tests.linked_table import link, run, scalar
+from tests.sent import sent
 
 
 def test_nothing_yet(sites: Directory, tmp_path: Path) -> None:
@@ -287,16 +287,15 @@ def test_a_site_has_one_session_and_one_statement_of_the_console(
     link(sites)
     run(sites["jfk"], "INSERT INTO public.orders (id) VALUES (1)")
     browser = Browser(console(sites, tmp_path))
-    statements: list[str] = []
-
-    def note(*given: Any) -> None:
-        statements.append(given[2])
-
     for site in sites.values():
         site.close()
-        event.listen(site.engine, "after_cursor_execute", note)
-    with ThreadPoolExecutor(8) as people:
+    with (
+        sent(sites["hq"]) as at_hq,
+        sent(sites["jfk"]) as at_jfk,
+        ThreadPoolExecutor(8) as people,
+    ):
         list(people.map(browser.get, ["/", "/metrics"] * 12))
+    statements = [*at_hq, *at_jfk]
     sessions = scalar(
         sites["hq"],
         "SELECT array_agg(DISTINCT pid) FROM pg_stat_activity WHERE datname = ANY"

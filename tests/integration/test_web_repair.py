@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 import snapshots
 from sites import Directory, Site
@@ -22,6 +21,7 @@ from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
 from tests.integration.test_web_checks import HOSTILE, differing, found, save
 from tests.linked_table import as_refresh, rows, run, scalar
+from tests.sent import noted
 from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -76,13 +76,12 @@ def reads_of_checks(site: Site) -> Iterator[list[str]]:
     """The statements meanwhile that read a saved check."""
     reads: list[str] = []
 
-    def note(*given: Any) -> None:
-        if "check_" in given[2]:
-            reads.append(given[2])
+    def note(statement: str) -> None:
+        if "check_" in statement:
+            reads.append(statement)
 
-    event.listen(site.engine, "after_cursor_execute", note)
-    yield reads
-    event.remove(site.engine, "after_cursor_execute", note)
+    with noted(site, note):
+        yield reads
 
 
 def settled(browser: Browser, path: str) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
@@ -12,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy.event import listen, remove
 
 import deferred
 import groups
 from groups import group as known_groups
 from groups.relay.holds import QuietGroup
 from groups.show import show_master
-from sites import Directory, Site
+from sites import Directory
 from sites.errors import SiteUnreachable
 from snaptide.status import SiteStatus, status_of
 from snaptide.web.console import Console
@@ -28,6 +25,7 @@ from snaptide.web.questions import Answer, Questions
 from snaptide.web.rendering import within
 from tests.console import Browser, console
 from tests.linked_table import as_refresh, link, link_orders, run
+from tests.sent import sent
 
 #: The largest page, in bytes.
 MOST = 80_000
@@ -73,21 +71,6 @@ FROM generate_series(1, 10000) n, (
   SELECT jsonb_agg(jsonb_build_object('type', 'text', 'value', {LONG})) AS every
   FROM generate_series(1, 100)) a
 """
-
-
-@contextmanager
-def said_to(site: Site) -> Iterator[list[str]]:
-    """The statements that a site is asked."""
-    said: list[str] = []
-
-    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
-        said.append(statement)
-
-    listen(site.engine, "before_cursor_execute", note)
-    try:
-        yield said
-    finally:
-        remove(site.engine, "before_cursor_execute", note)
 
 
 def small(page: str) -> str:
@@ -240,7 +223,7 @@ def test_ten_thousand_calls_and_as_many_that_wait(
     hq = sites["hq"]
     link(sites, "orders", "id int PRIMARY KEY, note text")
     run(hq, WAITING.format(last=10_002), CALLS.format(note=LONG))
-    with said_to(hq) as said:
+    with sent(hq) as said:
         page = small(browser.get("/sites/hq/errors/1"))
     assert "<dd>10,000</dd>" in page
     assert "and 9,951 more" in page
@@ -277,7 +260,7 @@ def test_ten_thousand_procedures_between_ten_thousand_calls(
         "DELETE FROM snaptide.error_call c USING snaptide.error_procedure p"
         " WHERE c.call_no = p.call_no",
     )
-    with said_to(hq) as said:
+    with sent(hq) as said:
         found = deferred.show_error(hq, 1, limit=10)
     called = [one for one in said if "error_procedure" in one and "count(" not in one]
     assert ["LIMIT" in one for one in called] == [True]
