@@ -279,7 +279,14 @@ class RestoringConnection(psycopg.Connection[Any]):
 
 
 #: What makes objects that prepared statements name be others.
-_DROPS = re.compile(r"\b(?:DROP|ALTER|ROLLBACK|DISCARD|DEALLOCATE)\b", re.IGNORECASE)
+_VERBS = ("DROP", "ALTER", "ROLLBACK", "DISCARD", "DEALLOCATE")
+_DROPS = re.compile(rf"\b(?:{'|'.join(_VERBS)})\b")
+
+
+def _drops(statement: str) -> bool:
+    said = statement.upper()
+    # Looking for whole words takes ten times as long, and most have none of these.
+    return any(verb in said for verb in _VERBS) and bool(_DROPS.search(said))
 
 
 class ForgettingCursor(psycopg.Cursor[Any]):
@@ -291,7 +298,7 @@ class ForgettingCursor(psycopg.Cursor[Any]):
     def execute(self, query: Any, *arguments: Any, **named: Any) -> Self:
         """Run a statement."""
         found = super().execute(query, *arguments, **named)
-        if _DROPS.search(self._text(query)):
+        if _drops(self._text(query)):
             exchange.forget(self.connection)
         return found
 
