@@ -106,7 +106,7 @@ def leaves(connection: Connection, table: QualifiedName) -> dict[int, Leaf]:
             file=leaf.file,
             apart=leaf.apart,
         )
-        for leaf in connection.execute(_LEAVES, {"table": _shown(table)})
+        for leaf in _found(connection, table)
     }
 
 
@@ -157,7 +157,7 @@ def ctid_ranges(
             so many, or a multiple, so that the last one is not read alone.
     """
     locks.against_ddl(connection, table)
-    found = connection.execute(_leaves(sa.literal(_shown(table)))).all()
+    found = _found(connection, table)
     total = sum(leaf.bytes + leaf.apart for leaf in found)
     size = part_bytes or PART_BYTES
     if parts is not None:
@@ -183,7 +183,7 @@ def pages_of(
             QualifiedName(leaf.nspname, leaf.relname),
             leaf.bytes // leaf.block if leaf.has_pages else 0,
         )
-        for leaf in connection.execute(_leaves(sa.literal(_shown(table))))
+        for leaf in _found(connection, table)
     ]
 
 
@@ -239,6 +239,10 @@ def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:
 
 def _shown(table: QualifiedName) -> str:
     return identifier(table).as_string()
+
+
+def _found(connection: Connection, table: QualifiedName) -> Sequence[Row[Any]]:
+    return connection.execute(_LEAVES, {"table": _shown(table)}).all()
 
 
 def _leaves(table: ColumnElement[str]) -> sa.Select[Any]:
