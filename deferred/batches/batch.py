@@ -68,13 +68,20 @@ class QueuedTransaction:
 def queued_transactions(
     connection: Connection, batch: Batch, after: int, end: int
 ) -> list[QueuedTransaction]:
-    """Transactions of a batch, in order.
+    """Transactions of a batch, in order; without a transaction, in one of its own.
 
     Parameters:
         after, end: the transactions after the first order number, up to the second.
     """
-    rows = _WAITING.run(connection, **placed(batch, after, end))
-    return [QueuedTransaction(**row._mapping) for row in rows]
+    return ask_queued(connection, batch, after, end)()
+
+
+def ask_queued(
+    connection: Connection, batch: Batch, after: int, end: int
+) -> Callable[[], list[QueuedTransaction]]:
+    """Ask for the same, and go on; returns what waits for the answer."""
+    asked = _WAITING.send(connection, **placed(batch, after, end))
+    return lambda: [QueuedTransaction(**row._mapping) for row in asked.answer()]
 
 
 def purged(batch: Batch) -> PositionMismatch:

@@ -53,6 +53,7 @@ def next_batch(
     calls: int = BATCH_CALLS,
     *,
     queues: Callable[[], Sequence[Queue]] | None = None,
+    likely: bool = False,
     traceparent: str | None = None,
 ) -> tuple[Batch, Listing] | None:
     """The batch to push, with its transactions; None if all is pushed.
@@ -64,18 +65,22 @@ def next_batch(
         marker: where the destination stands.
         calls: how many close a new batch.
         queues: lists those that go to the destination, when they are needed.
+        likely: they will be: list them in the round trip of the first question.
         traceparent: what a new batch carries, and one that carries nothing yet.
 
     Raises:
         NoSuchDestination: nothing here is queued for it.
         PositionMismatch: the destination stands at no batch of ours.
     """
-    row = _HEAD.run(
+    asked = _HEAD.hold(
         connection,
         its_name=name,
         its_many=whole_window.MANY,
         **answered(name, marker),
-    ).one_or_none()
+    )
+    if likely and queues:
+        queues()
+    row = asked.answer().one_or_none()
     if row is None:
         raise NoSuchDestination(
             f"Nothing is queued here for {name!r}.", destination=name

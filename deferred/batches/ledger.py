@@ -92,8 +92,9 @@ def note(
 ) -> None:
     """Record at the destination the transactions of a batch, before it is applied.
 
-    The caller's commit is not flushed: that of the first transaction of the batch is,
-    and nobody outside needs the record before.
+    The only transaction of a batch is applied in the same transaction. Otherwise the
+    caller commits, and that is not flushed: the first transaction of the batch is, and
+    nobody outside needs the record before.
     """
     facts = {
         "origin_id": sender_id,
@@ -102,11 +103,12 @@ def note(
         "traceparent": batch.traceparent,
         **listed.lists,
     }
-    _noted().hold(target, **{f"its_{name}": value for name, value in facts.items()})
+    noted = _noted(flushed=len(listed.orders) == 1)
+    noted.hold(target, **{f"its_{name}": value for name, value in facts.items()})
 
 
 @cache
-def _noted() -> Prepared:
+def _noted(*, flushed: bool) -> Prepared:
     columns = push_batch.c
 
     def given(name: str) -> ColumnElement[Any]:
@@ -118,7 +120,7 @@ def _noted() -> Prepared:
         for name in ("orders", "started", "transactions", "origins", "made")
     }
     # A batch of that number with another id was shipped, but nothing of it applied.
-    return Prepared(
+    noted = (
         insert(push_batch)
         .values(**keys, **values)
         .on_conflict_do_update(
@@ -126,8 +128,8 @@ def _noted() -> Prepared:
             set_=values,
             where=columns.id != values["id"],
         )
-        .returning(settings.UNFLUSHED)
     )
+    return Prepared(noted if flushed else noted.returning(settings.UNFLUSHED))
 
 
 def with_facts(some: FromClause) -> Select[Any]:

@@ -8,7 +8,7 @@ cannot apply anything twice.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import batch, duplicate_watch, push_marker
+from sites.sessions.exchange import Answer
 from sites.sessions.prepared import Prepared, planned_once
 
 
@@ -31,6 +32,10 @@ class Marker:
     #: how often the watch list (`duplicate_watch`) has grown, whose transactions may
     #: come a second time; 0 if it is empty
     watch_version: int = field(default=0, compare=False)
+
+    def within(self, batch_id: uuid.UUID) -> int:
+        """How far a batch is answered, if it is the marker's; else -1."""
+        return self.order_no if self.batch_id == batch_id else -1
 
 
 def answered(connection: Connection, destination: str) -> Marker:
@@ -59,7 +64,7 @@ IDLE_TIMEOUT = "30s"
 
 def read(connection: Connection, sender_id: uuid.UUID) -> Marker:
     """The marker as it stands at the destination; zeros before the first push."""
-    return _read(connection, sender_id, lock=False) or Marker()
+    return _found(_READ.run(connection, its_id=sender_id)) or Marker()
 
 
 def seen(facts: Mapping[str, Any] | None) -> Marker:
@@ -76,11 +81,28 @@ def lock(connection: Connection, sender_id: uuid.UUID, sender: str) -> Marker:
     From then on this transaction waits at most `LOCK_TIMEOUT` for a lock, and may be
     idle for at most `IDLE_TIMEOUT`.
     """
-    found = _read(connection, sender_id, lock=True)
-    if found is None:
-        make(connection, sender_id, sender)
-        found = _read(connection, sender_id, lock=True)
-    return found or Marker()
+    return lock_later(connection, sender_id, sender)()
+
+
+def lock_later(
+    connection: Connection, sender_id: uuid.UUID, sender: str
+) -> Callable[[], Marker]:
+    """Lock it as `lock` does, in the round trip of what the caller asks next.
+
+    Returns:
+        What the caller calls then to get the marker.
+    """
+    asked = _LOCK.hold(connection, its_id=sender_id, **_limits())
+
+    def locked() -> Marker:
+        found = _found(asked.answer())
+        if found is None:
+            make(connection, sender_id, sender)
+            again = _LOCK.run(connection, its_id=sender_id, **_limits())
+            found = _found(again)
+        return found or Marker()
+
+    return locked
 
 
 def make(connection: Connection, sender_id: uuid.UUID, sender: str) -> None:
@@ -252,10 +274,8 @@ _SHARED = _WANTED.with_for_update(read=True, key_share=True).subquery()
 _SHARE = planned_once(select(_SHARED.c.watch_version, *_LIMITS))
 
 
-def _read(connection: Connection, sender_id: uuid.UUID, *, lock: bool) -> Marker | None:
-    wanted = _LOCK if lock else _READ
-    limits = _limits() if lock else {}
-    row = wanted.run(connection, its_id=sender_id, **limits).one_or_none()
+def _found(answer: Answer) -> Marker | None:
+    row = answer.one_or_none()
     if row is None:
         return None
     return Marker(**{name: row._mapping[name] for name in Marker.__slots__})

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Function, Text, func, select
 from tenacity import Retrying, stop_after_delay, wait_random
 
+from deferred.catalog import destination
 from deferred.errors import PushRunning
 from sites import retry
 from sites.sessions.prepared import Prepared
-from sites.sessions.site import autocommit
 
 #: How long a caller that has to be the pusher waits for another one to end.
 PATIENCE_SECONDS = 60
@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 60
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """The pusher's lock of a destination, in the origin's own database."""
+    """The lock of the pusher to a destination, in the origin's own database."""
 
     name: str
     held: bool
@@ -38,15 +38,26 @@ def only_pusher(connection: Connection, name: str) -> Iterator[Turn]:
     connection's open transaction first.
     """
     connection.commit()
-    with autocommit(connection):
-        turn = Turn(name=name, held=bool(_TRY.run(connection, pushed_to=name).scalar()))
+    with turns(connection) as turn:
+        turn.name = name
+        turn.held = bool(_TRY.run_apart(connection, pushed_to=name).scalar())
+        yield turn
+
+
+@contextmanager
+def turns(connection: Connection) -> Iterator[Turn]:
+    """Release the lock of a pusher after the block, which takes it by `TRIED`.
+
+    The turn is held from the beginning, as the block may fail before it knows whether
+    it has got the lock.
+    """
+    turn = Turn(name="", held=True)
     try:
         yield turn
     finally:
         if turn.held and not connection.invalidated:
             connection.rollback()
-            with autocommit(connection):
-                _END.run(connection, pushed_to=name)
+            _END.run_apart(connection)
 
 
 def keep_out(connection: Connection, name: str) -> bool:
@@ -62,12 +73,22 @@ def _key(name: str | ColumnElement[str]) -> tuple[Function[int], Function[int]]:
     return func.hashtext("snaptide.push"), func.hashtext(name)
 
 
-_PUSHED_TO = _key(sa.bindparam("pushed_to", type_=Text))
+_GIVEN = sa.bindparam("pushed_to", type_=Text)
+_PUSHED_TO = _key(_GIVEN)
 _TRY = Prepared(select(func.pg_try_advisory_lock(*_PUSHED_TO)))
+
+_ONLY_ONE = select(func.min(destination.c.name)).having(func.count() == 1)
+
+#: Takes the lock of the destination `pushed_to`, or of the only one if that is NULL, in
+#: a statement that reads more: whether it was free.
+TRIED = func.pg_try_advisory_lock(
+    *_key(func.coalesce(_GIVEN, _ONLY_ONE.scalar_subquery()))
+).label("turn")
 
 #: Releases the lock of the destination `pushed_to`, in a statement that returns this.
 RELEASED = func.pg_advisory_unlock(*_PUSHED_TO)
-_END = Prepared(select(RELEASED))
+#: A session that pushes has no other locks of its own.
+_END = Prepared(select(func.pg_advisory_unlock_all()))
 
 
 def waiting_for_pushes() -> Retrying:

@@ -7,7 +7,7 @@ beyond a push; a push between two databases that are in no group does none of it
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
@@ -73,14 +73,14 @@ class Relay:
         sender: Sender,
         watch_version: int,
         before: Before,
-        seen: Row[Any],
+        answered: Callable[[], Row[Any]],
     ) -> Terms:
         """Refuse a batch, or say how its transactions are applied.
 
         Parameters:
             watch_version: how often the destination's watch list has grown.
             before: what `before_batch` has found.
-            seen: what the destination has answered to `ADMITTING`.
+            answered: waits for what the destination answers to `ADMITTING`.
 
         Raises:
             OtherSchemaVersion: DDL of a group has arrived at one end only.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from deferred.batches import gone_columns, lifting, work
-from deferred.batches.batch import PART, Batch, placed
+from deferred.batches.batch import PART, Batch, QueuedTransaction, placed
 from deferred.batches.gone_columns import Gone
 from deferred.batches.ledger import Listing
 from deferred.batches.lifting import Lift
@@ -23,9 +23,10 @@ from deferred.catalog import delivery
 from deferred.queues import target_columns
 from deferred.queues.queue import Queue
 from masters.rules import Comparison, table_rules
-from sites import traces
+from sites import QualifiedName, traces
+from sites.sessions.exchange import Later, send
 from sites.sessions.prepared import Prepared, planned_once
-from sites.tables.table import describe
+from sites.tables.table import describe, question
 from sites.writing.staged import Staged
 
 
@@ -56,6 +57,8 @@ class Shipment:
     giving: frozenset[int] = frozenset()
     #: its transactions, as the ledger has them
     listed: Listing = field(default_factory=Listing)
+    #: waits for its only transaction, if there is one and it was asked for
+    queued: Callable[[], list[QueuedTransaction]] | None = None
     #: how replication groups want its transactions applied, and their part in that
     terms: Terms = field(default_factory=Terms)
     relay: Relay = NO_GROUP
@@ -131,20 +134,39 @@ def _having_calls(queues: tuple[Queue, ...]) -> sa.CompoundSelect[Any]:
     return planned_once(sa.union_all(*each))
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a destination was asked about a batch; it answers when that is read."""
+
+    _row: Later
+    #: by name, its tables
+    tables: Mapping[QualifiedName, Later]
+
+    def row(self) -> sa.Row[Any]:
+        """The states of work tables, the version of the rules, and other columns."""
+        return self._row.answer().one()
+
+
 def ask(
     target: Connection,
     queues: Sequence[Queue],
     relay: Relay = NO_GROUP,
     sender: str = "",
-) -> sa.Row[Any]:
-    """Ask a destination what a batch has to be prepared for.
+) -> Asked:
+    """Ask a destination what a batch has to be prepared for, and do not wait.
 
     Parameters:
         queues: those with calls in the batch.
         relay: what replication groups ask besides; they may need the sender.
     """
     wanted = {**work.asked([queue.id for queue in queues]), "its_sender": sender}
-    return _asking(relay.ADMITTING).run(target, **wanted).one()
+    names = list(dict.fromkeys(queue.target for queue in queues))
+    row, *tables = send(
+        target,
+        _asking(relay.ADMITTING).bound(**wanted),
+        *(question(target, name) for name in names),
+    )
+    return Asked(row, dict(zip(names, tables, strict=True)))
 
 
 @cache
@@ -158,7 +180,7 @@ def prepare_shipment(
     target: Connection,
     batch: Batch,
     queues: Sequence[Queue],
-    seen: sa.Row[Any] | None = None,
+    asked: Asked | None = None,
     *,
     not_lifted: str = "",
 ) -> Shipment:
@@ -166,8 +188,7 @@ def prepare_shipment(
 
     Parameters:
         queues: those with calls in the batch.
-        seen: what the destination has answered to `ask` in this transaction, if it was
-            asked.
+        asked: what `ask` has asked the destination a moment ago, if it was asked.
         not_lifted: why changes of columns that are gone are not to be lifted.
 
     Raises:
@@ -176,12 +197,13 @@ def prepare_shipment(
         TargetColumnsMoved: a column of the key is gone.
         RulesMoved: rules name other columns than they were made for.
     """
-    seen = seen or ask(target, queues)
+    asked = asked or ask(target, queues)
+    seen = asked.row()
     states = work.states_in(seen.states)
     named, staged, lifts = [], [], dict[sa.TableClause, Lift]()
     for one in queues:
         queue, work_table, lift = _staged(
-            target, one, states[one.id], lifts=not not_lifted
+            target, one, asked, states[one.id], lifts=not not_lifted
         )
         named.append(queue)
         staged.append(work_table)
@@ -217,10 +239,10 @@ def prepare_shipment(
 
 
 def _staged(
-    target: Connection, queue: Queue, state: work.State, *, lifts: bool
+    target: Connection, queue: Queue, asked: Asked, state: work.State, *, lifts: bool
 ) -> tuple[Queue, Staged, Lift | None]:
     """A queue by the names that its columns have now, its work table and its lift."""
-    table = describe(target, queue.target)
+    table = describe(target, queue.target, asked.tables[queue.target])
     named, carried = queue, queue.columns
     if not queue.is_made_for(table):
         named, carried = target_columns.present(queue, table)

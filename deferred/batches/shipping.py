@@ -21,6 +21,7 @@ from deferred.queues.queue import Queue
 from masters.rules import Comparison
 from sites.errors import ValueDoesNotFit
 from sites.progress import RowsDone
+from sites.sessions.exchange import Bound, hold
 from sites.sessions.prepared import Prepared
 from sites.tables.analyze import analyze
 from sites.transfer import transport
@@ -58,33 +59,37 @@ def ship(
     few = calls < bulk and only is None and not in_steps
     if not few:
         work.clear(shipment.target, shipment.staged)
-    _set_part(shipment, after, end, only or ())
+    setting = _set_part(shipment, after, end, only or ())
+    if not few:
+        hold(shipment.origin, setting)
     part = _Part(after=after, end=end, only=only, in_steps=in_steps, together=together)
     queries = _queries(shipment, part, single=calls == transactions)
     with shipment.sending.piece():
-        _send(shipment, queries, None if few else bulk, on_progress)
+        _send(shipment, queries, setting if few else bulk, on_progress)
     shipment.origin.commit()  # nothing was written there
 
 
 def _send(
     shipment: Shipment,
     queries: Iterable[tuple[Staged, str]],
-    bulk: int | None,
+    bulk: int | Bound,
     on_progress: RowsDone | None,
 ) -> None:
     """Fill each work table with what its query finds.
 
     Parameters:
-        bulk: as for `ship`; None if there are few changes in all.
+        bulk: as for `ship`; if there are few changes in all, what a query needs set.
     """
     gone = 0
     for staged, query in queries:
         lift = shipment.lifts.get(staged.source)
         into = staged if lift is None else lift.landed
         tell = partial(_report_rows, on_progress, gone) if on_progress else None
-        if bulk is None:
+        few = isinstance(bulk, Bound)
+        if isinstance(bulk, Bound):
             gone += transport.send(
                 shipment.origin,
+                bulk,
                 query,
                 shipment.target,
                 into.source,
@@ -93,7 +98,7 @@ def _send(
         else:
             gone += _fill(shipment, into, query, bulk, tell)
         if lift is not None:
-            lift.run(shipment.target, instead=bulk is None)
+            lift.run(shipment.target, instead=few)
 
 
 def ship_what_fits(
@@ -114,7 +119,7 @@ def ship_what_fits(
     number = transaction.order_no
     work.clear(shipment.target, shipment.staged)
     unfit.begin(shipment.target)
-    _set_part(shipment, after, number, [number])
+    hold(shipment.origin, _set_part(shipment, after, number, [number]))
     steps = bool(transaction.procedures)
     part = _Part(after=after, end=number, only=[number], in_steps=steps)
     with shipment.sending.piece():
@@ -201,8 +206,8 @@ _BATCH, _AFTER, _END = map(_number, ("batch", "after", "end"))
 _ONLY = _setting("only", sa.ARRAY(BigInteger))
 
 
-def _set_part(shipment: Shipment, after: int, end: int, only: Sequence[int]) -> None:
-    """Set the part of the batch in the session until `ship` ends the transaction."""
+def _set_part(shipment: Shipment, after: int, end: int, only: Sequence[int]) -> Bound:
+    """What sets the part of the batch in the session until the transaction ends."""
     listed = f"{{{','.join(map(str, only))}}}"
     values = {
         "batch": shipment.batch.number,
@@ -210,9 +215,7 @@ def _set_part(shipment: Shipment, after: int, end: int, only: Sequence[int]) -> 
         "end": end,
         "only": listed,
     }
-    _SET_PART.hold(
-        shipment.origin, **{f"its_{name}": str(v) for name, v in values.items()}
-    )
+    return _SET_PART.bound(**{f"its_{name}": str(v) for name, v in values.items()})
 
 
 #: The transactions, or their steps, whose calls a queue sends to the destination.

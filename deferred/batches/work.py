@@ -6,7 +6,7 @@ other's rows. Each queue has one, with the master table's types but without leng
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -216,32 +216,39 @@ def counts(
     connection: Connection, staged: Sequence[Staged], unit: int
 ) -> list[Mapping[str, int]]:
     """How many changes of each kind a unit has, for each work table."""
-    return counts_and(connection, staged, unit)[0] if staged else []
+    return ask_counts(connection, staged, unit)()[0] if staged else []
 
 
-def counts_and(
+def ask_counts(
     connection: Connection,
     staged: Sequence[Staged],
     unit: int,
     also: sa.ColumnElement[bool] | None = None,
     **values: object,
-) -> tuple[list[Mapping[str, int]], bool]:
-    """The same, and whether something else holds, in one round trip.
+) -> Callable[[], tuple[list[Mapping[str, int]], bool]]:
+    """Ask the same, and whether something else holds, with what is asked next.
 
     Parameters:
         also: what else: a constant, as the statement is kept for each.
         values: the parameters of it.
+
+    Returns:
+        What the caller calls then to get the answers.
     """
     tables = tuple((one.source.name, one.source.schema) for one in staged)
-    found: list[dict[str, int]] = [{} for _ in staged]
-    holds = False
-    rows = _counting(tables, also).run(connection, its_unit=unit, **values)
-    for row in rows:
-        if row.place is None:
-            holds = bool(row.changes)
-        else:
-            found[row.place][row.kind] = row.changes
-    return list[Mapping[str, int]](found), holds
+    asked = _counting(tables, also).hold(connection, its_unit=unit, **values)
+
+    def counted() -> tuple[list[Mapping[str, int]], bool]:
+        found: list[dict[str, int]] = [{} for _ in staged]
+        holds = False
+        for row in asked.answer():
+            if row.place is None:
+                holds = bool(row.changes)
+            else:
+                found[row.place][row.kind] = row.changes
+        return list[Mapping[str, int]](found), holds
+
+    return counted
 
 
 @lru_cache(maxsize=256)

@@ -20,12 +20,11 @@ from deferred.batches.shipment import Shipment, prepare_again
 from deferred.batches.shipping import ship, ship_what_fits
 from deferred.errors import GivesGoneColumn, TransactionRefused
 from deferred.pushing.compiled import deliver_together
-from deferred.pushing.delivery import Delivered, deliver
+from deferred.pushing.delivery import Begun, Delivered, begin, deliver
 from deferred.pushing.run import Run
 from deferred.queues import delivery_rows
 from sites import faults
 from sites.errors import ValueDoesNotFit
-from sites.sessions.site import autocommit
 from sites.transfer import encodings
 
 #: Calls that are shipped at a time when transactions are applied one by one.
@@ -83,23 +82,27 @@ def _one_by_one(
     """Deliver each transaction of a group by itself, in order."""
     if len(group) > 1:
         write_rows(shipment)
-    with autocommit(shipment.origin):
+    if shipment.queued is None:
+        shipment.origin.rollback()
         ahead = batches.queued_transactions(
             shipment.origin, shipment.batch, group.after, group.end
         )
+    else:
+        ahead = shipment.queued()
     after = group.after
     while ahead:
         some = _calling(shipment, after, _shipment(ahead))
         as_they_are = not any(shipment.is_by_itself(one.order_no) for one in some)
+        begun = None
         try:
             if as_they_are:
-                _ship(shipment, after, some, run)
+                begun = _ship(shipment, sender, after, some, run)
         except DBAPIError as error:
             if not shipment.is_refused(error):
                 raise
             shipment, as_they_are = _prepared_again(shipment, sender), False
         if as_they_are:
-            goes_on = _deliver_each(shipment, sender, some, run)
+            goes_on = _deliver_each(shipment, sender, some, run, begun=begun)
         else:
             goes_on = _each_as_far_as_it_fits(shipment, sender, after, some, run)
         if not goes_on:
@@ -109,9 +112,16 @@ def _one_by_one(
 
 
 def _ship(
-    shipment: Shipment, after: int, some: Sequence[QueuedTransaction], run: Run
-) -> None:
-    """Fill the work tables with transactions, and commit."""
+    shipment: Shipment,
+    sender: Sender,
+    after: int,
+    some: Sequence[QueuedTransaction],
+    run: Run,
+) -> Begun | None:
+    """Fill the work tables with transactions, and commit.
+
+    The only one of a batch is applied in the same transaction: it is begun here.
+    """
     calls = sum(one.calls for one in some)
     ship(
         shipment,
@@ -126,8 +136,13 @@ def _ship(
         on_progress=run.shipping(calls),
     )
     faults.point("push.before_ship_commit")
-    shipment.target.commit()
+    begun = None
+    if len(shipment.listed.orders) == 1:
+        begun = begin(shipment, sender, some[0])
+    else:
+        shipment.target.commit()
     faults.point("push.after_ship")
+    return begun
 
 
 def _prepared_again(
@@ -234,6 +249,7 @@ def _deliver_each(
     transactions: Sequence[QueuedTransaction],
     run: Run,
     unfit: ValueDoesNotFit | GivesGoneColumn | None = None,
+    begun: Begun | None = None,
 ) -> bool:
     # Changes that go on to other masters need a transaction of their own there. So do
     # the writes of a user's trigger, which are queued as made by the applied one.
@@ -259,6 +275,7 @@ def _deliver_each(
                 run.writing(transaction.calls),
                 unfit,
                 commits=commits,
+                begun=begun,
             )
         except TransactionRefused:
             commit()

@@ -125,18 +125,15 @@ def _push_batch(
     before = run.relay.before_batch(origin, target)
     if before.marker_moved:
         at = _marker(target, sender)
-    run.begin()
     faults.point("push.after_cut")
-    admitted = _admitted(ends, batch, queues(), sender, at, run, before)
-    shipment = replace(admitted, listed=listed)
+    shipment = _admitted(ends, found, queues(), sender, at, run, before)
     run.expect(lambda: _calls_left(origin, batch.destination))
     sender = sender.pushing(shipment.queues)
-    after = at.order_no if at.batch_id == batch.id else -1
     if run.leaves(sum(listed.calls)):
         origin.rollback()
         target.rollback()
         return at
-    groups = planned(shipment, after, run.options, run.left())
+    groups = planned(shipment, at.within(batch.id), run.options, run.left())
     ledger.note(target, sender.id, batch, listed)
     faults.point("push.before_lay_commit")
     if sum(map(len, groups)) > 1:
@@ -209,7 +206,7 @@ def _marker(target: Connection, sender: Sender) -> marker.Marker:
 
 def _admitted(
     ends: Ends,
-    batch: Batch,
+    found: tuple[Batch, ledger.Listing],
     queues: Sequence[Queue],
     sender: Sender,
     at: marker.Marker,
@@ -217,21 +214,32 @@ def _admitted(
     before: relay.Before,
 ) -> Shipment:
     """Prepare a batch to be shipped as replication groups want it."""
-    used = with_calls(ends.origin, batch, queues)
-    seen = ask(ends.target, used, run.relay, sender.name)
+    (batch, listed), origin, target = found, ends.origin, ends.target
+    used = with_calls(origin, batch, queues)
+    origin.commit()
+    # Both sides answer while they note the contact.
+    queued = None
+    if len(listed.orders) == 1:
+        queued = batches.ask_queued(origin, batch, at.within(batch.id), batch.end)
+    asked = ask(target, used, run.relay, sender.name)
+    run.begin()
     terms = run.relay.admit_batch(
-        ends.origin,
-        ends.target,
+        origin,
+        target,
         batch,
         queues,
         sender.pushing(queues),
         at.watch_version,
         before,
-        seen,
+        asked.row,
     )
-    prepared = prepare_shipment(ends.origin, ends.target, batch, used, seen)
     return replace(
-        prepared, terms=terms, relay=run.relay, watch_version=at.watch_version
+        prepare_shipment(origin, target, batch, used, asked),
+        listed=listed,
+        queued=queued,
+        terms=terms,
+        relay=run.relay,
+        watch_version=at.watch_version,
     )
 
 
@@ -259,6 +267,7 @@ def _next_batch(
                 at,
                 calls,
                 queues=queues,
+                likely=at is ends.seen,
                 traceparent=pushing,
             )
             faults.point("push.before_cut_commit")

@@ -63,14 +63,14 @@ def deliver_together(
             calls=group.calls,
             transactions=len(group),
         )
+        faults.point("push.after_group_ship")
+        at = marker.lock(target, sender.id, sender.name)
     except DBAPIError as error:
         if not shipment.is_refused(error):
             raise
         target.rollback()
         shipment.origin.rollback()
         return Refused()
-    faults.point("push.after_group_ship")
-    at = marker.lock(target, sender.id, sender.name)
     to = Marker(
         batch_no=shipment.batch.number, batch_id=shipment.batch.id, order_no=group.end
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -48,6 +49,25 @@ class Delivered:
     held: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A delivery that has locked the marker, and counted its changes."""
+
+    at: Marker
+    counted: Callable[[], _Counts]
+
+
+def begin(shipment: Shipment, sender: Sender, transaction: QueuedTransaction) -> Begun:
+    """Lock the marker and count the changes, which are perhaps written with that.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: also if changes do not fit into the work tables.
+    """
+    locked = marker.lock_later(shipment.target, sender.id, sender.name)
+    counted = _ask_counts(shipment.target, sender, transaction, shipment.staged)
+    return Begun(locked(), counted)
+
+
 def deliver(
     shipment: Shipment,
     sender: Sender,
@@ -57,6 +77,7 @@ def deliver(
     unfit: ValueDoesNotFit | GivesGoneColumn | None = None,
     *,
     commits: bool = False,
+    begun: Begun | None = None,
 ) -> Delivered:
     """Apply one transaction at the destination, or park it, exactly once.
 
@@ -67,13 +88,15 @@ def deliver(
         on_progress: called from time to time with how many of its changes are written.
         unfit: why it cannot be applied, if it could not be shipped whole.
         commits: the caller commits after it in any case.
+        begun: what `begin` has returned, if the caller has begun it.
 
     Raises:
         TransactionRefused: it would have to be parked, and the error action forbids it.
         sqlalchemy.exc.DBAPIError: the data is not the reason.
     """
     connection, staged, batch = shipment.target, shipment.staged, shipment.batch
-    at = marker.lock(connection, sender.id, sender.name)
+    begun = begun or begin(shipment, sender, transaction)
+    at, counted = begun.at, begun.counted
     to = Marker(batch_no=batch.number, batch_id=batch.id, order_no=transaction.order_no)
     if already_answered(at, to):
         return Delivered(fresh=False)
@@ -87,7 +110,12 @@ def deliver(
     watched = shipment.watches(at)
     with connection.begin_nested() if watched else nullcontext():
         sure = not watched or of_groups().admit(connection, sender, transaction, staged)
-        steps = _steps(connection, sender, transaction, staged, sources, on_progress)
+        # What has arrived by another way is not in the work tables any more.
+        if watched:
+            counted = _ask_counts(connection, sender, transaction, staged)
+        steps = _steps(
+            connection, sender, transaction, staged, sources, on_progress, counted()
+        )
         steps = replace(steps, unfit=unfit, commits=commits and not watched)
         answer = try_apply(shipment, sender, steps, sure=sure)
         if isinstance(answer, Outcome):
@@ -120,6 +148,7 @@ def _steps(
     staged: Sequence[Staged],
     sources: Mapping[str, str],
     on_progress: RowsDone | None,
+    counted: _Counts,
 ) -> Steps:
     """A transaction as it is in the work tables: one unit for each of its steps."""
     made = made_by(transaction)
@@ -130,7 +159,7 @@ def _steps(
         made_at=transaction.start_time,
         began_at=sources,
     )
-    counts, parked = _counts(connection, sender, transaction, staged)
+    counts, parked = counted
     return Steps(
         units=[
             ApplyUnit(
@@ -157,22 +186,32 @@ def _steps(
     )
 
 
-def _counts(
+#: How many changes of each kind each unit has in each work table, and whether anything
+#: of the sender is parked; None if that was not asked.
+_Counts: TypeAlias = tuple[list[list[Mapping[str, int]]], bool | None]
+
+
+def _ask_counts(
     connection: Connection,
     sender: Sender,
     transaction: QueuedTransaction,
     staged: Sequence[Staged],
-) -> tuple[list[list[Mapping[str, int]]], bool | None]:
-    """How many changes each unit has, and whether anything of the sender is parked."""
+) -> Callable[[], _Counts]:
+    """Ask for counts with what is asked next; returns what the caller calls then."""
     if not staged:
-        return [[] for _ in transaction.units], None
+        return lambda: ([[] for _ in transaction.units], None)
     asked = [
-        work.counts_and(
+        work.ask_counts(
             connection, staged, number, lost_rows.ANY_PARKED, its_id=sender.id
         )
         for number in transaction.units
     ]
-    return [counts for counts, _ in asked], asked[0][1]
+
+    def counted() -> _Counts:
+        found = [one() for one in asked]
+        return [counts for counts, _ in found], found[0][1]
+
+    return counted
 
 
 def made_by(transaction: QueuedTransaction) -> SourceTransaction:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from deferred import sqlstate
 from deferred.batches import marker, reconcile, relay
 from deferred.batches.provenance import Sender
-from deferred.batches.pusher import RELEASED, Turn, only_pusher
+from deferred.batches.pusher import RELEASED, TRIED, Turn, turns
 from deferred.catalog import destination
 from deferred.errors import (
     DestinationQuiet,
@@ -139,38 +139,39 @@ def _push_in_turn(
     site: Site, asked: str | None, run: Run, span: traces.Running
 ) -> tuple[str, bool]:
     """Push if no other pusher is at work; the destination, and whether it was so."""
-    with site.session() as origin:
+    with site.session() as origin, turns(origin) as turn:
+        asked_here = (_DESTINATIONS, TRIED)
         with autocommit(origin):
-            here = reconcile.look(origin, site.name, (_DESTINATIONS,))
+            here = reconcile.look(origin, site.name, asked_here, pushed_to=asked)
             to = _destination(origin, here, asked)
-        name = to.name
+        name = turn.name = to.name
+        turn.held = bool(here.row.turn)
         span.note(destination=name)
+        if not turn.held:
+            return name, False
         if to.concerned:
             run.relay = relay.of_groups()
         run.numbered = to.numbered
-        with only_pusher(origin, name) as turn:
-            if not turn.held:
-                return name, False
-            try:
-                if to.unqueued:
-                    unqueued.refuse(origin, to.unqueued)
-                # If the destination's sessions have outdated plans, in new ones.
-                retry.in_new_sessions(
-                    site.peer(name).release,
-                    lambda: _push(origin, site, here, name, run),
-                    lambda: run.transactions,
-                )
-            except SnaptideError as error:
-                is_failure = not isinstance(error, NoConnectionFree)
-                reason = error.message if is_failure else None
-                _note_failure(origin, name, run.transactions, reason)
-                if isinstance(error, DestinationQuiet | TooManyErrors):
-                    _keep_quiet(origin, name, error)
-                raise
-            except DBAPIError as error:
-                raise _interrupted(origin, name, error, run.transactions) from error
-            _note_success(origin, turn, run.transactions)
-            return name, True
+        try:
+            if to.unqueued:
+                unqueued.refuse(origin, to.unqueued)
+            # If the destination's sessions have outdated plans, in new ones.
+            retry.in_new_sessions(
+                site.peer(name).release,
+                lambda: _push(origin, site, here, name, run),
+                lambda: run.transactions,
+            )
+        except SnaptideError as error:
+            is_failure = not isinstance(error, NoConnectionFree)
+            reason = error.message if is_failure else None
+            _note_failure(origin, name, run.transactions, reason)
+            if isinstance(error, DestinationQuiet | TooManyErrors):
+                _keep_quiet(origin, name, error)
+            raise
+        except DBAPIError as error:
+            raise _interrupted(origin, name, error, run.transactions) from error
+        _note_success(origin, turn, run.transactions)
+        return name, True
 
 
 def destinations(site: Site) -> list[str]:
@@ -324,9 +325,9 @@ def _note_success(origin: Connection, turn: Turn, transactions: int) -> None:
     row before, PostgreSQL has it begin that step again (40001).
     """
     values = {"pushed_to": turn.name, "brought": transactions}
-    with origin.begin():
-        if _ENDED_WELL.run(origin, **values).scalar():
-            turn.held = False
+    origin.rollback()
+    if _ENDED_WELL.run_apart(origin, **values).scalar():
+        turn.held = False
 
 
 def _note_failure(

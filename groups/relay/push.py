@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Insert, Row, column, func, select, text
@@ -114,8 +114,9 @@ class PushRelay(Relay):
         sender: Sender,
         watch_version: int,
         before: Before,
-        seen: Row[Any],
+        answered: Callable[[], Row[Any]],
     ) -> Terms:
+        seen = answered()
         _refuse_other_shapes(origin, target, before.versions, seen, queues, sender.name)
         groups = sender.groups.values()
         former_senders.refuse(target, seen.forgotten, groups, sender.name)

@@ -52,10 +52,9 @@ _OPENED = "snaptide.opened"
 #: How many sessions a site keeps between two pieces of work.
 KEPT = 4
 
-#: What a commit sends, in one message or in one exchange with what is held. RESET ALL
-#: returns to what the session began with, but leaves the role alone.
+#: What a commit sends, after what is held. RESET ALL returns to what the session began
+#: with, but leaves the role alone.
 ENDING = ("COMMIT", "RESET ROLE", "RESET ALL")
-COMMIT = "; ".join(ENDING).encode()
 _EACH = [exchange.Bound(one.encode(), kept=False) for one in ENDING]
 
 
@@ -234,15 +233,13 @@ class RestoringConnection(psycopg.Connection[Any]):
 
     def commit(self) -> None:
         """Commit, and take back what the transaction has set for the session."""
-        if self.info.pipeline_status is not PipelineStatus.OFF:
-            super().commit()
-            return
         try:
-            if exchange.send_held(self, *_EACH):
+            exchange.settle(self)
+            if self.info.pipeline_status is not PipelineStatus.OFF:
+                super().commit()
                 return
-            if self.info.transaction_status is TransactionStatus.INTRANS:
-                exchange.command(self, COMMIT)
-            else:
+            begun = self.info.transaction_status is TransactionStatus.INTRANS
+            if not exchange.send_held(self, *_EACH, always=begun):
                 super().commit()
         except psycopg.Error:
             # SQLAlchemy takes the transaction for ended, also if what was held failed.
@@ -250,12 +247,19 @@ class RestoringConnection(psycopg.Connection[Any]):
                 self.rollback()
             raise
 
+    def set_autocommit(self, value: bool) -> None:
+        """Change it when what was sent is answered."""
+        exchange.settle(self)
+        super().set_autocommit(value)
+
     def rollback(self) -> None:
         """Roll back, after which the driver drops prepared statements."""
-        exchange.drop_held(self)
-        if self.info.transaction_status is not TransactionStatus.IDLE:
-            exchange.forget(self)
-        super().rollback()
+        try:
+            exchange.drop_held(self)
+        finally:
+            if self.info.transaction_status is not TransactionStatus.IDLE:
+                exchange.forget(self)
+            super().rollback()
 
     @contextmanager
     def transaction(

@@ -21,7 +21,7 @@ from sites.catalog import peer
 from sites.sessions import granted, settings
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Memory, Pair, read
-from sites.sessions.prepared import Prepared, planned_once
+from sites.sessions.prepared import Prepared
 from sites.sessions.site import autocommit
 
 
@@ -63,17 +63,17 @@ def meet(site: Connection, master: Connection, pair: Pair) -> None:
         NotGranted: the master has granted the login to another site.
     """
     pair.confirm()
-    with autocommit(site, master):
-        locked = False
-        try:
-            while not _meet(site, master, pair, locked=locked):
-                # Another contact came first, perhaps that of a copy of this site.
-                locked = True
+    locked = False
+    try:
+        while not _meet(site, master, pair, locked=locked):
+            # Another contact came first, perhaps that of a copy of this site.
+            locked = True
+            with autocommit(site, master):
                 pair = read(site, master, pair.site, pair.master)
-                pair.confirm()
-        except BaseException:
-            _unlock(site, pair.master)
-            raise
+            pair.confirm()
+    except BaseException:
+        _unlock(site, pair.master)
+        raise
 
 
 def _meet(site: Connection, master: Connection, pair: Pair, *, locked: bool) -> bool:
@@ -166,20 +166,20 @@ def _note(
         "before_next": before.next_token,
         "contact": str(other.site_id),
     }
-    return statement.run(connection, **values, **places).rowcount == 1
+    return statement.run_apart(connection, **values, **places).rowcount == 1
 
 
 def _note_and_unlock(
     connection: Connection, master: Identity, noted: Mapping[str, object]
 ) -> None:
-    """Note facts about a master, and let the next contact begin.
+    """Note facts about a master, and let the next contact begin; do not wait for it.
 
     The unlocking follows the writing, but comes before its commit. The next contact
     may read the promised token still, which is right, too; it writes after the commit.
     """
     values = {"site_id": master.site_id, "role": "master", **noted}
     finishing = _finishing(tuple(values), tuple(noted))
-    finishing.run(connection, **values, contact=str(master.site_id))
+    finishing.send(connection, **values, contact=str(master.site_id))
 
 
 def _noting(
@@ -239,7 +239,7 @@ def _alone(site: Connection, them: Identity) -> Iterator[None]:
     Pushes and refreshes overlap, so that two contacts could come at once. Each
     statement at the site is a transaction of its own.
     """
-    site.execute(_LOCK, {"contact": str(them.site_id)})
+    _LOCK.run_apart(site, contact=str(them.site_id))
     try:
         yield
     finally:
@@ -248,12 +248,12 @@ def _alone(site: Connection, them: Identity) -> Iterator[None]:
 
 def _unlock(site: Connection, them: Identity) -> None:
     if not site.invalidated:
-        site.execute(_UNLOCK, {"contact": str(them.site_id)})
+        _UNLOCK.run_apart(site, contact=str(them.site_id))
 
 
 _CONTACT = (
     func.hashtext("snaptide.contact"),
     func.hashtext(bindparam("contact", type_=Text)),
 )
-_LOCK = planned_once(select(func.pg_advisory_lock(*_CONTACT)))
-_UNLOCK = planned_once(select(func.pg_advisory_unlock(*_CONTACT)))
+_LOCK = Prepared(select(func.pg_advisory_lock(*_CONTACT)))
+_UNLOCK = Prepared(select(func.pg_advisory_unlock(*_CONTACT)))

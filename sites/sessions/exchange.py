@@ -2,7 +2,8 @@
 
 For a few rows, a round trip takes longer than a statement, and so does what a cursor
 does around it. Here statements share a round trip, also with the BEGIN before them, and
-a session keeps each prepared under a name.
+a session keeps each prepared under a name. Others wait for the next one (`hold`), or
+run while the caller works elsewhere (`send`).
 """
 
 from __future__ import annotations
@@ -67,6 +68,41 @@ class Answer(IteratorResult[*tuple[Any, ...]]):
     rowcount: int
 
 
+@dataclass(slots=True, eq=False)
+class Later:
+    """A statement whose answer is read when it is needed."""
+
+    statement: Bound
+    #: None if nobody reads the answer
+    connection: Connection | None = None
+    result: PGresult | None = None
+
+    def answer(self) -> Answer:
+        """The answer; sends the statement before, and waits for it, if need be.
+
+        Raises:
+            sqlalchemy.exc.DBAPIError: it failed, or one that was sent with it.
+        """
+        return _answer(*self._answered())
+
+    def texts(self) -> list[list[str | None]]:
+        """The rows as the server prints them; sends and raises as `answer` does."""
+        _, found = self._answered()
+        columns = range(found.nfields)
+        rows = ([found.get_value(n, m) for m in columns] for n in range(found.ntuples))
+        return [[None if v is None else v.decode() for v in row] for row in rows]
+
+    def _answered(self) -> tuple[_Session, PGresult]:
+        assert self.connection is not None
+        driver = driver_of(self.connection)
+        if self.result is None:
+            with reported(self.connection, said=str(self.statement)):
+                send_held(driver)
+        if self.result is None:
+            raise RuntimeError("A rollback has dropped the statement.")
+        return _session(driver), self.result
+
+
 @dataclass(slots=True)
 class _Session:
     """What a session keeps: statements by text and types of values, and their names."""
@@ -80,7 +116,11 @@ class _Session:
     #: names of statements that the server may have, and that are used no more
     former: list[bytes] = field(default_factory=list)
     #: statements that are sent with the next ones
-    held: list[Bound] = field(default_factory=list)
+    held: list[Later] = field(default_factory=list)
+    #: what was sent: for each result to come, the statement that it answers, if any
+    sent: list[Later | None] = field(default_factory=list)
+    #: statements that are prepared with it
+    new: dict[_Key, bytes] = field(default_factory=dict)
 
 
 _sessions: MutableMapping[psycopg.Connection[Any], _Session] = WeakKeyDictionary()
@@ -95,42 +135,43 @@ def exchange(connection: Connection, *statements: Bound) -> list[Answer]:
     Raises:
         sqlalchemy.exc.DBAPIError: of the first that failed; later ones were not run.
     """
-    driver = raw(connection)
-    with reported(connection, said=str(statements[0])):
-        session = _session(driver)
-        found = _exchanged(driver, session, statements)
-        return [_answer(session, one) for one in found]
+    asked = [Later(one, connection) for one in statements]
+    _run(raw(connection), asked)
+    return [one.answer() for one in asked]
 
 
-def texts(connection: Connection, statement: Bound) -> list[list[str | None]]:
-    """Run a statement as `exchange` does; returns its rows as the server prints them.
+def send(connection: Connection, *statements: Bound) -> list[Later]:
+    """Send statements as a transaction of their own, and go on without the answers.
 
-    Raises:
-        sqlalchemy.exc.DBAPIError: it failed.
+    For a session outside a transaction. Whatever uses it next waits for the answers
+    first, and raises the error if there was one.
     """
-    driver = raw(connection)
-    with reported(connection, said=str(statement)):
-        [found] = _exchanged(driver, _session(driver), [statement])
-    columns = range(found.nfields)
-    return [
-        [_text(found.get_value(n, m)) for m in columns] for n in range(found.ntuples)
-    ]
+    asked = [Later(one, connection) for one in statements]
+    with reported(connection, said=str(statements[0])):
+        _start(driver_of(connection), asked, apart=True)
+    return asked
 
 
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
-
-
-def hold(connection: Connection, statement: Bound) -> None:
+def hold(connection: Connection, statement: Bound) -> Later:
     """Have a statement sent with the next one of its session, or with the commit.
 
-    For those whose answer nobody reads: an error is raised by what they are sent with.
-    A rollback forgets them. Without a transaction to wait in, it is run at once.
+    An error is raised by what it is sent with. A rollback forgets it. Without a
+    transaction to wait in, it is run at once.
     """
+    asked, driver = Later(statement, connection), raw(connection)
     if may_hold(connection):
-        _session(raw(connection)).held.append(statement)
+        _session(driver).held.append(asked)
     else:
-        exchange(connection, statement)
+        _run(driver, [asked])
+    return asked
+
+
+def _run(driver: Driver, asked: Sequence[Later]) -> None:
+    connection = asked[0].connection
+    assert connection is not None
+    with reported(connection, said=str(asked[0].statement)):
+        _start(driver, asked, apart=False)
+        settle(driver)
 
 
 def may_hold(connection: Connection) -> bool:
@@ -139,17 +180,35 @@ def may_hold(connection: Connection) -> bool:
     return _session(driver).keeps and not driver.autocommit
 
 
-def send_held(driver: psycopg.Connection[Any], *last: Bound) -> bool:
+def send_held(
+    driver: psycopg.Connection[Any], *last: Bound, always: bool = False
+) -> bool:
     """Run what a session holds, if anything, and these after it.
 
+    Parameters:
+        always: run these also if it holds nothing.
+
     Returns:
-        Whether there was anything.
+        Whether there was anything to run.
+    """
+    settle(driver)
+    session = _sessions.get(driver)
+    if not (always or (session is not None and session.held)):
+        return False
+    _start(driver, [*map(Later, last)], apart=False)
+    settle(driver)
+    return True
+
+
+def settle(driver: psycopg.Connection[Any]) -> None:
+    """Wait for what was sent, if anything.
+
+    Raises:
+        psycopg.Error: it has failed.
     """
     session = _sessions.get(driver)
-    if session is None or not session.held:
-        return False
-    _exchanged(driver, session, last)
-    return True
+    if session is not None and session.sent:
+        _receive(driver, session)
 
 
 def keep(driver: psycopg.Connection[Any]) -> None:
@@ -158,9 +217,14 @@ def keep(driver: psycopg.Connection[Any]) -> None:
 
 
 def drop_held(driver: psycopg.Connection[Any]) -> None:
-    """Forget what a session holds, at a rollback."""
+    """Forget what a session holds, at a rollback, and wait for what was sent.
+
+    Raises:
+        psycopg.Error: what was sent has failed, and nobody has heard of it.
+    """
     if session := _sessions.get(driver):
         session.held.clear()
+        settle(driver)
 
 
 def forget(driver: psycopg.Connection[Any]) -> None:
@@ -171,19 +235,6 @@ def forget(driver: psycopg.Connection[Any]) -> None:
     if session := _sessions.get(driver):
         session.former += session.names.values()
         session.names.clear()
-
-
-def command(driver: psycopg.Connection[Any], text: bytes) -> None:
-    """Send a statement without values, or several, and wait until all are done.
-
-    Raises:
-        psycopg.Error: one has failed.
-    """
-    with driver.lock:
-        driver.pgconn.send_query(text)
-        for result in driver.wait(generators.execute(driver.pgconn)):
-            if result.status not in _GOOD:
-                raise errors.error_from_result(result, driver.info.encoding)
 
 
 def raw(connection: Connection) -> Driver:
@@ -230,47 +281,65 @@ def _session(driver: Driver) -> _Session:
     return found
 
 
-def _exchanged(
-    driver: psycopg.Connection[Any], session: _Session, statements: Sequence[Bound]
-) -> list[PGresult]:
-    """Send statements, and wait for the good results of all."""
-    pgconn = driver.pgconn
+def _start(
+    driver: psycopg.Connection[Any], asked: Sequence[Later], *, apart: bool
+) -> None:
+    """Send statements, after those that are held; wait for what was sent before."""
+    settle(driver)
+    session, pgconn = _session(driver), driver.pgconn
     # What Python cannot carry is refused before anything is sent, and the rest waits.
-    sending = [_dumped(session, one) for one in (*session.held, *statements)]
+    each = [*session.held, *asked]
+    sending = [(one, _dumped(session, one.statement)) for one in each]
     session.held.clear()
-    new: dict[_Key, bytes] = {}
+    session.new, answers = {}, list[Later | None]()
     begins = (
-        not driver.autocommit
+        not (apart or driver.autocommit)
         and driver.info.transaction_status is TransactionStatus.IDLE
     )
-    wanted = list[bool]()
-    with driver.lock:
+    with driver.lock, _leaving_at_failure(pgconn):
         pgconn.enter_pipeline_mode()
-        try:
-            if _CLOSES:
-                for name in session.former:
-                    pgconn.send_close_prepared(name)
-                    wanted.append(False)
-            if begins:
-                pgconn.send_query_params(_BEGIN[driver.isolation_level], None)
-                wanted.append(False)
-            for one in sending:
-                wanted += _send(pgconn, session, new, one)
-            pgconn.pipeline_sync()
-            results = driver.wait(_results(pgconn, len(wanted) + 1))
-        except BaseException:
-            # This fails if the connection was lost, which the error says already.
-            with suppress(psycopg.Error):
-                pgconn.exit_pipeline_mode()
-            raise
-        pgconn.exit_pipeline_mode()
+        if _CLOSES:
+            for name in session.former:
+                pgconn.send_close_prepared(name)
+                answers.append(None)
+        if begins:
+            pgconn.send_query_params(_BEGIN[driver.isolation_level], None)
+            answers.append(None)
+        for one, dumped in sending:
+            if _send(pgconn, session, dumped):
+                answers.append(None)
+            answers.append(one)
+        pgconn.pipeline_sync()
+        driver.wait(generators.send(pgconn))
+    session.sent = answers
+
+
+def _receive(driver: psycopg.Connection[Any], session: _Session) -> None:
+    """Wait for what was sent, and give each statement its answer if all are good."""
+    answers, session.sent, pgconn = session.sent, [], driver.pgconn
+    with driver.lock, _leaving_at_failure(pgconn):
+        results = driver.wait(_results(pgconn, len(answers) + 1))
+    pgconn.exit_pipeline_mode()
     for result in results[:-1]:
         if result.status not in _GOOD:
             raise errors.error_from_result(result, driver.info.encoding)
-    session.names.update(new)
+    session.names.update(session.new)
     session.former.clear()
-    answers = [one for one, asked in zip(results, wanted, strict=False) if asked]
-    return answers[len(sending) - len(statements) :]
+    for one, result in zip(answers, results, strict=False):
+        if one is not None:
+            one.result = result
+
+
+@contextmanager
+def _leaving_at_failure(pgconn: PGconn) -> Iterator[None]:
+    """Leave the mode in which statements share a round trip if something fails."""
+    try:
+        yield
+    except BaseException:
+        # This fails if the connection was lost, which the error says already.
+        with suppress(psycopg.Error):
+            pgconn.exit_pipeline_mode()
+        raise
 
 
 class _Dumped(NamedTuple):
@@ -290,30 +359,23 @@ def _dumped(session: _Session, statement: Bound) -> _Dumped:
     return _Dumped(key, dumped, values.formats or (), kept)
 
 
-def _send(
-    pgconn: PGconn, session: _Session, new: dict[_Key, bytes], statement: _Dumped
-) -> list[bool]:
-    """Send a statement by its name; prepare it first if it has none.
-
-    Returns:
-        For each result to come, whether it is the answer.
-    """
+def _send(pgconn: PGconn, session: _Session, statement: _Dumped) -> bool:
+    """Send a statement by its name; returns whether it is prepared with that."""
     key, values, formats, kept = statement
     if not kept:
         pgconn.send_query_params(key[0], values, key[1], formats)
-        return [True]
-    name, sent = session.names.get(key) or new.get(key), [True]
+        return False
+    name = session.names.get(key) or session.new.get(key)
+    known = name is not None
     if name is None:
-        name = new[key] = b"snaptide_kept_%d" % next(_numbers)
+        name = session.new[key] = b"snaptide_kept_%d" % next(_numbers)
         pgconn.send_prepare(name, *key)
-        sent = [False, True]
     pgconn.send_query_prepared(name, values, formats)
-    return sent
+    return not known
 
 
 def _results(pgconn: PGconn, count: int) -> PQGen[list[PGresult]]:
-    """Send all, and read results one after the other."""
-    yield from generators.send(pgconn)
+    """Read results one after the other."""
     found: list[PGresult] = []
     for _ in range(count):
         found += yield from generators.fetch_many(pgconn)

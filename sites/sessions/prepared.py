@@ -25,7 +25,15 @@ from sqlalchemy.engine.interfaces import IsolationLevel
 from sqlalchemy.sql.base import Executable
 
 from sites.names import QualifiedName
-from sites.sessions.exchange import Answer, Bound, exchange, hold, may_hold
+from sites.sessions.exchange import (
+    Answer,
+    Bound,
+    Later,
+    exchange,
+    hold,
+    may_hold,
+    send,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
@@ -125,9 +133,17 @@ class Prepared:
         """Run the statement with these values."""
         return exchange(connection, self.bound(**values))[0]
 
-    def hold(self, connection: Connection, **values: object) -> None:
-        """Have it run with the next statement, for callers that read no answer."""
-        hold(connection, self.bound(**values))
+    def run_apart(self, connection: Connection, **values: object) -> Answer:
+        """Run it as a transaction of its own; the session is outside of one."""
+        return self.send(connection, **values).answer()
+
+    def hold(self, connection: Connection, **values: object) -> Later:
+        """Have it run with the next statement, as `exchange.hold` does."""
+        return hold(connection, self.bound(**values))
+
+    def send(self, connection: Connection, **values: object) -> Later:
+        """Have it run while the caller works elsewhere, as `exchange.send` does."""
+        return send(connection, self.bound(**values))[0]
 
     def bound(self, **values: object) -> Bound:
         """The statement with these values, to be run in one exchange with others."""
@@ -151,6 +167,14 @@ class Dialect(psycopg.PGDialect_psycopg):
             return
         quoted = self.identifier_preparer.quote(name)
         hold(connection, Bound(f"SAVEPOINT {quoted}".encode(), kept=False))
+
+    def do_release_savepoint(self, connection: Connection, name: str) -> None:
+        """Release a savepoint, in the same way."""
+        if not may_hold(connection):
+            super().do_release_savepoint(connection, name)  # type: ignore[no-untyped-call]
+            return
+        quoted = self.identifier_preparer.quote(name)
+        hold(connection, Bound(f"RELEASE SAVEPOINT {quoted}".encode(), kept=False))
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, TableClause, Text, TextClause,
 
 from sites.errors import UnknownTable
 from sites.names import QualifiedName
+from sites.sessions.exchange import Bound, Later, hold
 from sites.sessions.prepared import Prepared, known_tables, planned_once
 from sites.sql import load
 from sites.transfer.types import NativeType, as_record
@@ -22,12 +23,7 @@ _INTEGERS = {"smallint": 2, "integer": 4, "bigint": 8}
 
 _EXACT = {
     *_INTEGERS,
-    "text",
-    "character varying",
-    "uuid",
-    "boolean",
-    "bytea",
-    "date",
+    *("text", "character varying", "uuid", "boolean", "bytea", "date"),
     "timestamp without time zone",
     "timestamp with time zone",
 }
@@ -36,7 +32,6 @@ _EXACT = {
 _HASHED = {"interval", "jsonb"}
 
 _DIGITS = re.compile(r"^numeric\(\d+,(-?\d+)\)")
-_MOST_DIGITS = 1000
 #: Types whose values all have their length.
 _PADDED = re.compile(r"^(character|bit)\((\d+)\)(.*)")
 _LENGTH = re.compile(r"^(character varying|bit varying)\(\d+\)")
@@ -100,7 +95,7 @@ class Column:
         Only the write refuses such values, when it is known to which row they belong.
         The scale stays: digits are rounded, and no value is refused for them.
         """
-        widest = _DIGITS.sub(rf"numeric({_MOST_DIGITS},\1)", self.recorded)
+        widest = _DIGITS.sub(r"numeric(1000,\1)", self.recorded)
         return NativeType(_LENGTH.sub(r"\1", widest), self.equality)
 
     def as_large_as(self, other: Column) -> Column:
@@ -307,15 +302,12 @@ def glance(
     parents: Sequence[QualifiedName],
 ) -> dict[QualifiedName, Glance]:
     """Look at several tables at once; tables that do not exist are left out."""
-    rows = connection.execute(
-        _glance(),
-        {
-            "schemas": [name.schema for name in tables],
-            "names": [name.name for name in tables],
-            "parent_schemas": [name.schema for name in parents],
-            "parent_names": [name.name for name in parents],
-        },
-    )
+    named = {
+        "schemas": [name.schema for name in tables],
+        "names": [name.name for name in tables],
+        "parent_schemas": [name.schema for name in parents],
+        "parent_names": [name.name for name in parents],
+    }
     return {
         QualifiedName(row.schema, row.name): Glance(
             columns=row.columns or {},
@@ -325,32 +317,41 @@ def glance(
             alone=row.alone,
             file=row.file,
         )
-        for row in rows
+        for row in connection.execute(_glance(), named)
     }
 
 
-def describe(connection: Connection, table: QualifiedName) -> Table:
-    """Read a table's description from the catalog.
+def describe(
+    connection: Connection, table: QualifiedName, asked: Later | None = None
+) -> Table:
+    """Read a table's description from the catalog, or from what was `asked` before.
 
     Raises:
         UnknownTable: no such table, or it is not visible to this user.
     """
-    found = find_table(connection, table)
+    found = find_table(connection, table, asked)
     if found is None:
         raise UnknownTable(f"There is no table {table}.", table=str(table))
     return found
 
 
-def find_table(connection: Connection, table: QualifiedName) -> Table | None:
+def question(connection: Connection, table: QualifiedName) -> Bound:
+    """What asks for a table's description, or whether the session's still holds."""
+    state, _ = known_tables(connection).get(table, (None, None))
+    return _described().bound(schema=table.schema, name=table.name, known=state)
+
+
+def find_table(
+    connection: Connection, table: QualifiedName, asked: Later | None = None
+) -> Table | None:
     """As `describe`, but None if there is no such table.
 
     A session keeps it with its hash, by which the database says that it still holds.
     """
-    before: Table | None
+    asked = asked or hold(connection, question(connection, table))
     kept = known_tables(connection)
     state, before = kept.get(table, (None, None))
-    values = {"schema": table.schema, "name": table.name, "known": state}
-    found = _described().run(connection, **values).one_or_none()
+    found = asked.answer().one_or_none()
     if found is None or found.state == state:
         return before if found else None
     made = Table(

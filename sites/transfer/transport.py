@@ -23,7 +23,8 @@ from sqlalchemy.types import TypeEngine
 from sites import faults
 from sites.names import comma, identifiers
 from sites.progress import RowsDone
-from sites.sessions.exchange import Bound, exchange, raw, reported, texts
+from sites.sessions.exchange import Bound, exchange, hold, raw, reported
+from sites.sessions.exchange import send as send_apart
 
 #: The protocol counts the values of a statement in two bytes.
 MOST_VALUES = 65_535
@@ -87,6 +88,7 @@ def copy(
 
 def send(
     source: Connection,
+    setting: Bound,
     query: str,
     target: Connection,
     table: TableClause,
@@ -94,13 +96,16 @@ def send(
 ) -> int:
     """Copy a few rows as `copy` does, in place of those that the table has.
 
-    For a query that a session repeats often.
+    They are written with what the caller asks of the target next.
+    For a query that a session repeats often. It is a transaction of its own, if the
+    source is in none.
 
     Parameters:
+        setting: run before the query.
         query: the text of the query; a session plans it once. Its columns must keep
             their types as long as the session lasts.
     """
-    found = texts(source, Bound(query.encode()))
+    found = send_apart(source, setting, Bound(query.encode()))[-1].texts()
     if not found:
         with reported(target), raw(target).cursor() as writer:
             writer.execute(_DELETING.format(_name(table)))
@@ -317,8 +322,11 @@ def _insert(
         return first + _insert(target, table, columns, rows[most:])
     build = _inserting if len(rows) <= FEW else _inserting.__wrapped__
     statement = build(_parts(table), tuple(columns), len(rows), instead)
-    values = [*chain.from_iterable(rows)]
-    return exchange(target, Bound(statement, values, kept=False))[0].rowcount
+    asked = Bound(statement, [*chain.from_iterable(rows)], kept=False)
+    if instead:
+        hold(target, asked)
+        return len(rows)
+    return exchange(target, asked)[0].rowcount
 
 
 @lru_cache(maxsize=256)

@@ -1,16 +1,21 @@
 """Statements that share a round trip, and those that wait for the next one."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
+from tenacity import stop_after_delay, wait_fixed
 
 from sites import Directory, Site
-from sites.sessions.exchange import Bound, exchange, hold, raw
+from sites.retry import until
+from sites.sessions.exchange import Bound, exchange, hold, raw, send
 from sites.sessions.prepared import Prepared, planned_once
+from sites.sessions.site import autocommit
 from tests.linked_table import rows, run
+from tests.sent import sent
 
 _ADD = Prepared(
     sa.insert(sa.table("done", sa.column("n", sa.Integer), schema="public")).values(
@@ -141,6 +146,97 @@ def test_it_prepares_again_what_the_driver_has_dropped(hq: Site) -> None:
         _ADD.run(connection, n=3)
         connection.commit()
     assert rows(hq, "done") == [(1, "3")]
+
+
+def test_the_answer_to_what_is_held_is_read_later(hq: Site) -> None:
+    with hq.transaction() as connection:
+        asked = hold(connection, Bound(b"SELECT 1 AS n"))
+        both = hold(
+            connection, Bound(b"SELECT 'a' AS t, NULL UNION ALL SELECT '', 'b'")
+        )
+        assert asked.answer().scalar() == 1
+        assert both.texts() == [["a", None], ["", "b"]]
+        assert asked.answer().one().n == 1
+
+
+def test_the_answer_to_what_a_rollback_has_dropped_is_not_there(hq: Site) -> None:
+    with hq.session() as connection:
+        asked = hold(connection, Bound(b"SELECT 1"))
+        connection.rollback()
+        with pytest.raises(RuntimeError, match="rollback"):
+            asked.answer()
+
+
+def test_what_is_sent_runs_while_nobody_waits(hq: Site) -> None:
+    """As a transaction of its own, whose answer is there when it is asked for."""
+    with hq.session() as connection:
+        one, two = send(
+            connection,
+            Bound(b"SELECT pg_advisory_lock(1)"),
+            Bound(b"INSERT INTO public.done (n) VALUES (1) RETURNING n"),
+        )
+        _wait_for(hq, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", 1)
+        assert (two.answer().scalar(), one.answer().rowcount) == (1, 1)
+        assert not connection.in_transaction()
+    assert _done(hq) == [1]
+
+
+@pytest.mark.parametrize(
+    "ends", ["exchange", "statement", "commit", "autocommit", "level"]
+)
+def test_what_follows_waits_for_what_was_sent(hq: Site, ends: str) -> None:
+    with hq.session() as connection:
+        send(connection, _ADD.bound(n=1))
+        if ends == "exchange":
+            _ADD.run(connection, n=2)
+        elif ends == "statement":
+            connection.execute(text("INSERT INTO public.done (n) VALUES (2)"))
+        elif ends == "autocommit":
+            with autocommit(connection):
+                _ADD.run(connection, n=2)
+        elif ends == "level":
+            connection.execution_options(isolation_level="REPEATABLE READ")
+            _ADD.run(connection, n=2)
+        connection.commit()
+    assert _done(hq) == ([1] if ends == "commit" else [1, 2])
+
+
+@pytest.mark.parametrize(
+    "uses", [lambda connection: _ADD.run(connection, n=2), Connection.rollback]
+)
+def test_what_was_sent_and_failed_is_heard_of(
+    hq: Site, uses: Callable[[Connection], object]
+) -> None:
+    """Nobody has waited for it, so the next one that uses the session is told."""
+    with hq.session() as connection:
+        send(connection, _ADD.bound(n=10))
+        connection.begin()
+        with pytest.raises(DBAPIError, match="done_n_check"):
+            uses(connection)
+        connection.rollback()
+        _ADD.run(connection, n=3)
+        connection.commit()
+    assert _done(hq) == [3]
+
+
+def test_a_savepoint_is_released_with_what_follows(hq: Site) -> None:
+    with hq.transaction() as connection:
+        savepoint = connection.begin_nested()
+        _ADD.run(connection, n=1)
+        savepoint.commit()
+        with sent(hq) as statements:
+            _ADD.run(connection, n=2)
+    assert statements[0].startswith("RELEASE SAVEPOINT")
+    assert _done(hq) == [1, 2]
+
+
+def _wait_for(site: Site, query: str, wanted: int) -> None:
+    with site.session() as other, autocommit(other):
+        until(
+            lambda: other.scalar(text(query)) == wanted,
+            wait=wait_fixed(0.01),
+            stop=stop_after_delay(30),
+        )
 
 
 def _count(connection: Connection) -> int:
