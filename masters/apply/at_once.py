@@ -1,4 +1,4 @@
-"""Comparing and writing many rows by one statement, while no other session writes.
+"""Comparing and writing rows by one statement: one row, or many.
 
 Locking a row writes its page and the log once more than the write itself, and comparing
 rows beforehand looks up each of them twice. A unit that changes rows of one table, all
@@ -6,7 +6,8 @@ by the same kind of change, needs neither as long as they agree: one statement w
 the rows that are as its changes expect, and returns how many those were. If there are
 fewer rows than changes, or anything fails, the statement is rolled back and the unit is
 applied the usual way: its rows are locked in the order of their keys, compared and
-settled.
+settled. The statement locks rows in any order, so many are written by it only while no
+other session writes to the table.
 """
 
 from __future__ import annotations
@@ -30,12 +31,17 @@ from sites.writing.staged import Staged
 #: Classes of SQLSTATE that rows cannot cause: connection, resources, operator, system.
 _NOT_OF_ROWS = {"08", "53", "57", "58"}
 
-#: With fewer rows than this, the usual way takes hardly any time.
+#: With fewer rows than this, but more than one, the usual way takes hardly any time.
 MANY = 1_000
 
 #: One change in this many is compared beforehand: a rollback leaves dead rows, and rows
 #: in conflict seldom come alone.
 SAMPLED = 32
+
+
+def is_worth_it(rows: int) -> bool:
+    """Whether it saves time to write so many rows by one statement."""
+    return rows == 1 or rows >= MANY
 
 
 def written(
@@ -54,8 +60,9 @@ def written(
     `masters.apply.apply`.
 
     Parameters:
-        count: how many staged rows there are of each kind; worth it from `MANY` on.
-        last: False leaves deferrable constraints unchecked: the transaction goes on.
+        count: how many staged rows there are of each kind; see `is_worth_it`.
+        last: False leaves deferrable constraints unchecked: there are none, or the
+            transaction goes on.
         on_progress: called with the number of rows written. A unit of more than
             `sites.writing.counted.SLICE` rows is not written here then, so that the
             usual way can report progress.
@@ -102,11 +109,16 @@ def _fits(
     rules: TableRules,
 ) -> bool:
     """Whether one statement can write the rows, and they seem to agree."""
-    return (
+    may_be = (
         len(count) == 1
         and count.keys() <= {"U", "D"}
         and not rules.ask_when_deleted
         and not _touches_unique_values(connection, staged, unit)
+    )
+    if sum(count.values()) == 1:
+        return may_be
+    return (
+        may_be
         and not locks.others_write(connection, [staged.table.oid])
         and not _seems_wrong(connection, staged, unit, rules)
     )

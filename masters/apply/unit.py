@@ -147,8 +147,8 @@ def apply(
         _rules(connection, one, known_as.version, resolving=resolving)
         for one, _ in touched
     ]
-    many = sum(sum(count.values()) for count in counts) >= at_once.MANY
-    if many and len(touched) == 1 and not row_by_row and _alone(*touched[0], known_as):
+    some = at_once.is_worth_it(sum(sum(count.values()) for count in counts))
+    if some and len(touched) == 1 and not row_by_row and _alone(*touched[0], known_as):
         (staged, count), (its_rules,) = touched[0], known
         if at_once.written(
             connection,
@@ -156,7 +156,7 @@ def apply(
             unit.number,
             count,
             its_rules,
-            last=last,
+            last=last and known_as.deferrable,
             on_progress=unit.on_progress,
         ):
             return Outcome()

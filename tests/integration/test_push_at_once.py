@@ -120,6 +120,45 @@ def test_what_a_trigger_refuses_is_parked_as_ever(
     assert run(hq, "SELECT sum(qty) FROM items") == [(0,)]
 
 
+ONE = {
+    "update": "UPDATE items SET qty = 1 WHERE id = 700",
+    "delete": "DELETE FROM items WHERE id = 700",
+}
+
+
+@pytest.mark.parametrize("change", ONE.values(), ids=list(ONE))
+@pytest.mark.parametrize("theirs", [None, 7])
+def test_one_row_is_written_at_once_beside_others_who_write(
+    linked: Directory, moments: Moments, change: str, theirs: int | None
+) -> None:
+    """And if it disagrees, it is in conflict, and nothing of it stays."""
+    hq, jfk = linked["hq"], linked["jfk"]
+    if theirs is not None:
+        run(hq, f"UPDATE items SET qty = {theirs} WHERE id = 700")
+    run(jfk, change)
+    with psycopg.connect(hq.libpq_uri()) as user:
+        user.execute("INSERT INTO public.items VALUES (0, 0, 'mine')")
+        assert deferred.push(jfk).errors == (theirs is not None)
+        user.rollback()
+    assert WRITTEN in moments.reached
+    there = [row for row in rows(hq, "items") if row[0] == 700]
+    agrees = [row for row in rows(jfk, "items") if row[0] == 700]
+    assert there == (agrees if theirs is None else [(700, theirs, "note")])
+
+
+def test_one_row_that_changes_meanwhile_is_in_conflict(
+    linked: Directory, moments: Moments
+) -> None:
+    hq, jfk = linked["hq"], linked["jfk"]
+    run(jfk, ONE["update"])
+    moments.at(
+        "push.before_at_once",
+        lambda: run(hq, "UPDATE items SET qty = 7 WHERE id = 700"),
+    )
+    assert deferred.push(jfk).errors == 1
+    assert run(hq, "SELECT sum(qty) FROM items") == [(7,)]
+
+
 def test_what_was_cancelled_is_not_begun_in_another_way(linked: Directory) -> None:
     hq, jfk = linked["hq"], linked["jfk"]
     run(

@@ -61,11 +61,12 @@ def test_push_of_one_call_runs_nothing_for_streams_or_conflicts(
             "deferred/batches/lifting.py",
             "deferred/parked/decided_alone.py",
             "deferred/pushing/streams.py",
-            "masters/apply/at_once.py",
             "masters/apply/deletes.py",
+            "masters/apply/detect.py",
             "masters/apply/links.py",
             "masters/apply/reached.py",
             "masters/apply/resolve.py",
+            "masters/apply/settlement.py",
         }
     )
 
