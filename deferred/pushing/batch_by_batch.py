@@ -17,7 +17,13 @@ from deferred.batches import cut, ledger, marker, relay
 from deferred.batches.batch import Batch
 from deferred.batches.groups import ApplyGroup, planned
 from deferred.batches.provenance import Sender
-from deferred.batches.shipment import Shipment, ask, prepare_shipment, with_calls
+from deferred.batches.shipment import (
+    Asked,
+    Shipment,
+    ask,
+    prepare_shipment,
+    with_calls,
+)
 from deferred.errors import OtherSchemaVersion
 from deferred.pushing import apply_groups, streams
 from deferred.pushing.run import Run
@@ -114,7 +120,8 @@ def _push_batch(
     origin, target = ends.origin, ends.target
     if at is None:
         at = _marker(target, sender)
-    queues = cache(partial(queue.list_queues, origin, sender.master))
+    asked = list[Asked]()
+    queues = cache(partial(_queues, ends, sender, run, at, asked))
     found = _next_batch(ends, sender, at, queues)
     if found is None:
         return None
@@ -126,7 +133,7 @@ def _push_batch(
     if before.marker_moved:
         at = _marker(target, sender)
     faults.point("push.after_cut")
-    shipment = _admitted(ends, found, queues(), sender, at, run, before)
+    shipment = _admitted(ends, found, queues(), sender, at, run, before, *asked)
     run.expect(lambda: _calls_left(origin, batch.destination))
     sender = sender.pushing(shipment.queues)
     if run.leaves(sum(listed.calls)):
@@ -204,6 +211,21 @@ def _marker(target: Connection, sender: Sender) -> marker.Marker:
         return marker.read(target, sender.id)
 
 
+def _queues(
+    ends: Ends, sender: Sender, run: Run, at: marker.Marker, asked: list[Asked]
+) -> Sequence[Queue]:
+    """List the queues; if there is one, ask the destination about it meanwhile.
+
+    Parameters:
+        at: the destination's marker; later batches are not likely.
+        asked: gets what was asked.
+    """
+    found = queue.list_queues(ends.origin, sender.master)
+    if len(found) == 1 and at is ends.seen and run.relay is relay.NO_GROUP:
+        asked.append(ask(ends.target, found))
+    return found
+
+
 def _admitted(
     ends: Ends,
     found: tuple[Batch, ledger.Listing],
@@ -212,6 +234,7 @@ def _admitted(
     at: marker.Marker,
     run: Run,
     before: relay.Before,
+    asked: Asked | None = None,
 ) -> Shipment:
     """Prepare a batch to be shipped as replication groups want it."""
     (batch, listed), origin, target = found, ends.origin, ends.target
@@ -221,7 +244,7 @@ def _admitted(
     queued = None
     if len(listed.orders) == 1:
         queued = batches.ask_queued(origin, batch, at.within(batch.id), batch.end)
-    asked = ask(target, used, run.relay, sender.name)
+    asked = asked or ask(target, used, run.relay, sender.name)
     run.begin()
     terms = run.relay.admit_batch(
         origin,
