@@ -1,7 +1,11 @@
-"""Pushing in another process, to be killed there."""
+"""Pushing in another process, to be killed there, or beside another push."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
+
+import pytest
+import sqlalchemy as sa
 
 import deferred
 from sites import Directory, Site
@@ -30,6 +34,13 @@ def end_push(push: Elsewhere, sites: Mapping[str, Site]) -> tuple[int, str]:
     ended = push.end()
     wait_until_let_go(sites.values())
     return ended
+
+
+def push_without_turns(patch: pytest.MonkeyPatch) -> None:
+    """Let pushes begin as if their lock were lost, although another one is at work."""
+    # By its module's name: the package shows the function of the same name.
+    pushing = sys.modules["deferred.pushing.push"]
+    patch.setattr(pushing, "TRIED", sa.true().label("turn"))
 
 
 def _push(

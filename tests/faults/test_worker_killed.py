@@ -1,15 +1,12 @@
 """A real Celery worker dies of kill -9 in the middle of a push; a new one goes on."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 
 import pytest
 from redis import Redis
 
 import deferred
-from deferred.batches.pusher import Turn
 from sites import Directory, Site
 from snaptide.application import PUSH, celery_app, enqueue
 from snaptide.settings import Settings
@@ -18,6 +15,7 @@ from tests.fix_worker import NOT_LISTENING, Services, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
 from tests.linked_table import queued, run
+from tests.pushing import push_without_turns
 from tests.stories import adding_up, assert_equal_to_master, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -130,11 +128,7 @@ def test_pushers_that_do_not_know_of_each_other(
 ) -> None:
     """Without the lock that keeps them apart, the marker alone makes it once."""
     hq, jfk = counters["hq"], counters["jfk"]
-    # By its module's name: the package shows the function of the same name.
-    pushing = sys.modules["deferred.pushing.push"]
-    monkeypatch.setattr(
-        pushing, "only_pusher", lambda _, name: nullcontext(Turn(name=name, held=True))
-    )
+    push_without_turns(monkeypatch)
     for point in (
         "push.after_cut",
         "push.after_ship",

@@ -1,9 +1,7 @@
 """Several streams to one destination: side by side, and as one would have done it."""
 
-import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from threading import Barrier, Lock
 
 import pytest
@@ -11,7 +9,6 @@ import pytest
 import deferred
 from deferred.batches import marker
 from deferred.batches.cut import next_batch
-from deferred.batches.pusher import Turn
 from deferred.batches.shipment import prepare_shipment
 from deferred.parked.retry import RetryReport
 from deferred.pushing import batch_by_batch
@@ -31,6 +28,7 @@ from tests.linked_table import (
     run,
     run_each,
 )
+from tests.pushing import push_without_turns
 
 #: For those who meet: longer than any machine takes to get there.
 SECONDS = 90
@@ -147,14 +145,7 @@ def test_what_another_pusher_has_delivered_is_passed_over(
     orders: Directory, moments: Moments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows are as they were before it, so that nothing but the marker tells."""
-
-    @contextmanager
-    def lost(_: object, name: str) -> Iterator[Turn]:
-        yield Turn(name=name, held=True)
-
-    monkeypatch.setattr(
-        importlib.import_module("deferred.pushing.push"), "only_pusher", lost
-    )
+    push_without_turns(monkeypatch)
     run_each(
         orders["jfk"],
         *counting(1, 2),
