@@ -26,7 +26,6 @@ from deferred.pushing.report import PushReport
 from deferred.queues.backlog import Waiting, waiting_destinations
 from sites import Site
 from sites.errors import SiteUnreachable, SnaptideError, in_one_line
-from sites.sessions.site import autocommit
 from snaptide.application import PUSH, enqueue
 from snaptide.asking import as_told
 from snaptide.backoff_logger import BackoffLogger, spread
@@ -182,5 +181,5 @@ class _Backoffs(dict[str, BackoffLogger]):
 
 
 def _waiting(site: Site) -> dict[str, Waiting]:
-    with site.session() as connection, autocommit(connection):
+    with site.session() as connection:
         return waiting_destinations(connection)

@@ -93,7 +93,7 @@ def waiting_destinations(connection: Connection) -> dict[str, Waiting]:
     Left out are those that are disabled, invalid, about to join a group, or have failed
     a moment ago.
     """
-    rows = _WAITING.run(connection).all()
+    rows = _WAITING.run_apart(connection).all()
     return {
         row.name: Waiting(
             pushed_at=row.last_push_at,
