@@ -18,6 +18,7 @@ from deferred.errors import PositionMismatch
 from deferred.pushing import batch_by_batch
 from deferred.pushing.delivery import deliver
 from sites import Directory
+from sites.errors import SiteChanged
 from sites.sessions import identity
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
@@ -92,6 +93,23 @@ def test_second_pusher_says_that_there_is_another(
         (True, 0)
     ]
     assert queued(orders["jfk"]) == 0
+
+
+@pytest.mark.parametrize("asked", ["hq", None])
+def test_a_push_that_is_refused_at_once_lets_another_push(
+    orders: Directory, asked: str | None
+) -> None:
+    """It takes the lock with its first question, before it knows who it is."""
+    jfk = orders["jfk"]
+    run(jfk, "UPDATE snaptide.site_identity SET timeline = timeline + 1")
+    with pytest.raises(SiteChanged):
+        deferred.push(jfk, asked)
+    held = run(
+        jfk,
+        "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+        " WHERE l.locktype = 'advisory' AND d.datname = current_database()",
+    )
+    assert held == [(0,)]
 
 
 def test_pusher_whose_lock_was_lost_applies_nothing_twice(orders: Directory) -> None:
