@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         MasterAnswers as MasterAnswers,
         MasterExists as MasterExists,
         MasterJoins as MasterJoins,
+        MasterUnreadable as MasterUnreadable,
         NoSuchGroup as NoSuchGroup,
         NoSuchMaster as NoSuchMaster,
         NotDefinitionSite as NotDefinitionSite,

@@ -166,3 +166,14 @@ class CheckDisturbed(GroupError):
 
     code = "SNP-524"
     hint = "Run the check again when commands that change the group have ended."
+
+
+class MasterUnreadable(GroupError):
+    """The user of a master's URL may not read a table that a check compares."""
+
+    code = "SNP-525"
+    hint = (
+        "A check reads all rows of all masters. Have the URL of the master that the "
+        "message names name the user who ran snaptide site init there, not the login "
+        "of a site; or run there: GRANT SELECT ON TABLE TO USER."
+    )

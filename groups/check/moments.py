@@ -21,12 +21,12 @@ from deferred.catalog import destination, push_marker
 from deferred.queues.queue import Queue
 from groups import group as groups
 from groups import table_queue
-from groups.errors import CheckDisturbed
+from groups.errors import CheckDisturbed, MasterUnreadable
 from groups.group import Group, Master, TargetType
 from sites import QualifiedName, Site, retry
 from sites.capture import position
 from sites.catalog import SCHEMA
-from sites.errors import SiteUnreachable
+from sites.errors import NotGranted, SiteUnreachable
 from sites.sessions import identity, lost
 from sites.sessions.identity import Identity
 from sites.sessions.site import autocommit
@@ -124,6 +124,7 @@ def held(
     Raises:
         NoSuchGroup, UnknownTable.
         CheckDisturbed: the group or a queue has changed; hold them again.
+        MasterUnreadable, NotAMember: our user may not read all of a master.
         SiteUnreachable: a master went away after its moment had begun.
         SiteChanged, SiteRestored, SiteReplaced: a database was restored or replaced.
     """
@@ -145,7 +146,7 @@ def held(
         stack.enter_context(lost.told(*both))
         known = _confirm(group, {one: at for one, (at, _) in pairs.items()})
         for one, (at, _) in pairs.items():
-            _begin(at, tables)
+            _begin(one, at, tables)
             here = groups.find_by_id(at, group.id)
             if here is None or here.version != group.version:
                 _disturbed(f"{one} has another version of group {name}.", last=last)
@@ -216,8 +217,15 @@ def _confirm(
     return known
 
 
-def _begin(at: Connection, tables: Sequence[QualifiedName]) -> None:
-    hold(at, tables, gone="A table of the group was dropped during the check.")
+def _begin(name: str, at: Connection, tables: Sequence[QualifiedName]) -> None:
+    try:
+        hold(at, tables, gone="A table of the group was dropped during the check.")
+    except NotGranted as error:
+        user = at.engine.url.username
+        raise MasterUnreadable(
+            f"{user}, the user of {name}, may not read a table: {error.message}",
+            master=name,
+        ) from error
     at.execute(text("SET TRANSACTION READ ONLY"))
 
 
