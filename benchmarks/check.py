@@ -185,7 +185,7 @@ def pass_of_sums(sites: Directory) -> list[tuple[Site, str]]:
             (sites["jfk"], [images.present(member, part) for part in here]),
         )
         return [
-            (site, literal_text(buckets.sums(layout, queries)))
+            (site, literal_text(buckets.sums(layout, queries, buckets.BUCKETS)))
             for site, queries in asked
         ]
 

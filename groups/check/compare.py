@@ -20,7 +20,7 @@ from sites.transfer import arrow
 from snapshots import keys
 from snapshots.check.compare import SLICE
 from snapshots.differences import buckets, comparison, difference, large
-from snapshots.differences.buckets import Differing, Sums
+from snapshots.differences.buckets import Differing
 from snapshots.keys import FEW, Keys
 
 _Result = TypeVar("_Result")
@@ -28,7 +28,7 @@ _Result = TypeVar("_Result")
 
 def sums(every: Sequence[Rows]) -> Differing:
     """Have all masters add up their rows, at the same time, and compare the sums."""
-    return buckets.compared(_at_all(every, _sums))
+    return buckets.compared(_at_all(every, _sums), buckets.BUCKETS)
 
 
 def differing(every: Sequence[Rows], found: Differing) -> Iterator[pa.Table]:
@@ -58,10 +58,9 @@ def of_keys(every: Sequence[Rows], wanted: Keys) -> Iterator[pa.Table]:
             yield _apart(every, queries, many=some.num_rows > FEW)
 
 
-def _sums(one: Rows) -> list[Sums]:
-    query = buckets.sums(one.layout, list(_parts(one, parts=1)))
-    read = one.side.read(query, arrow.schema(buckets.SUMS), many=False)
-    return buckets.listed(read)
+def _sums(one: Rows) -> pa.Table:
+    query = buckets.sums(one.layout, list(_parts(one, parts=1)), buckets.BUCKETS)
+    return one.side.read(query, arrow.schema(buckets.SUMS), many=False)
 
 
 def _parts(one: Rows, *, parts: int | None = None) -> Iterator[Select[Any]]:
@@ -78,8 +77,7 @@ def _small(every: Sequence[Rows], found: Differing) -> Iterator[pa.Table]:
     queries = []
     for one in every:
         within = [
-            buckets.within(query, one.layout, found.numbers)
-            for query in _parts(one, parts=1)
+            buckets.within(query, one.layout, found) for query in _parts(one, parts=1)
         ]
         queries.append(sa.select(*sa.union_all(*within).subquery().c))
     yield _apart(every, queries, many=found.rows > FEW * len(every))
@@ -97,14 +95,11 @@ def _apart(
 
 
 def _large(every: Sequence[Rows], found: Differing) -> Iterator[pa.Table]:
-    some = len(found.numbers) * 2 < buckets.BUCKETS
     sides = []
     for one in every:
         queries = list(_parts(one))
-        if some:
-            queries = [
-                buckets.within(query, one.layout, found.numbers) for query in queries
-            ]
+        if not found.most:
+            queries = [buckets.within(query, one.layout, found) for query in queries]
         sides.append(large.source(one.side, queries))
     layout = every[0].layout
     yield from difference.many_apart(sides, layout.schema, layout.key, SLICE)

@@ -12,7 +12,7 @@ from sites.extras import pa
 from snapshots import keys
 from snapshots.check.gently import Gently
 from snapshots.check.reader import Reader
-from snapshots.differences import buckets, comparison, difference, images, large
+from snapshots.differences import comparison, difference, images, large
 from snapshots.differences.buckets import Differing
 from snapshots.differences.comparison import Small
 from snapshots.differences.shared_job import Pair
@@ -85,7 +85,7 @@ def _is_too_wide(sides: Sides, member: Member, sums: Differing) -> bool:
         member=replace(member, method=COMPLETE),
         changed=none,
         mine=none,
-        differing=sums.numbers,
+        differing=sums,
     )
     return comparison.is_too_wide(sides, some)
 
@@ -99,8 +99,8 @@ def _in_rounds(
     parts = range(0, len(sums.numbers), size)
     reader.expect(member, len(parts))
     for first in parts:
-        numbers = sums.numbers[first : first + size]
-        theirs, present = reader.rows(member, numbers)
+        some_of_them = replace(sums, numbers=sums.numbers[first : first + size])
+        theirs, present = reader.rows(member, some_of_them)
         yield from difference.rows([_pair(member, theirs, present)])
 
 
@@ -113,12 +113,12 @@ def _together(reader: Reader, read: Sequence[_Read]) -> Iterator[Found]:
 
 def _small(reader: Reader, member: Member, sums: Differing) -> _Read:
     reader.expect(member)
-    theirs, present = reader.rows(member, sums.numbers, many=sums.rows > FEW)
+    theirs, present = reader.rows(member, sums, many=sums.rows > FEW)
     return _Read(member=member, sums=sums, pair=_pair(member, theirs, present))
 
 
 def _large(sides: Sides, member: Member, sums: Differing) -> Iterator[pa.Table]:
-    some = sums.numbers if len(sums.numbers) * 2 < buckets.BUCKETS else None
+    some = None if sums.most else sums
     there, here = comparison.of_all(sides, member, some)
     yield from difference.many_rows(
         large.source(sides.master, there),

@@ -25,7 +25,7 @@ from sites.progress import Progress
 from sites.transfer import arrow
 from snapshots import keys
 from snapshots.differences import buckets, images
-from snapshots.differences.buckets import Differing, Sums
+from snapshots.differences.buckets import Differing
 from snapshots.differences.window import Member
 from snapshots.keys import Keys, Side, Sides
 
@@ -75,14 +75,14 @@ class Reader(ABC):
     def differing(self, member: Member) -> Differing:
         """Find the buckets in which a snapshot and its defining query differ."""
         layout, shape = images.layout(member), arrow.schema(buckets.SUMS)
-        ask = partial(buckets.sums, layout)
+        ask = partial(buckets.sums, layout, of=buckets.BUCKETS)
         there, here = self._both(member, ask, shape, _added_up, many=False)
-        return buckets.compared([there, here])
+        return buckets.compared([there, here], buckets.BUCKETS)
 
     def rows(
-        self, member: Member, numbers: Sequence[int], *, many: bool = False
+        self, member: Member, found: Differing, *, many: bool = False
     ) -> tuple[pa.Table, pa.Table]:
-        """The images of both sides that fall into these buckets.
+        """The images of both sides that fall into the buckets that differ.
 
         Parameters:
             many: whether they are likely more than a few.
@@ -90,7 +90,7 @@ class Reader(ABC):
         layout = images.layout(member)
 
         def ask(queries: Sequence[Select[Any]]) -> Select[Any]:
-            some = (buckets.within(query, layout, numbers) for query in queries)
+            some = (buckets.within(query, layout, found) for query in queries)
             return sa.select(*sa.union_all(*some).subquery().c)
 
         def together(parts: Iterator[pa.Table]) -> pa.Table:
@@ -199,11 +199,14 @@ def divided(leaves: Leaves) -> Iterator[tuple[list[Range], int]]:
         yield parts, size
 
 
-def _added_up(steps: Iterator[pa.Table]) -> list[Sums]:
+def _added_up(steps: Iterator[pa.Table]) -> pa.Table:
     """The sums of each bucket, added up part by part."""
     found: dict[int, tuple[int, int, int]] = {}
     for step in steps:
-        for number, count, one, two in buckets.listed(step):
+        for number, count, one, two in zip(*step.to_pydict().values(), strict=True):
             counted, first, second = found.get(number, (0, 0, 0))
             found[number] = (counted + count, first ^ one, second ^ two)
-    return [(number, *rest) for number, rest in found.items()]
+    shape = arrow.schema(buckets.SUMS)
+    if not found:
+        return shape.empty_table()
+    return pa.table([[*found], *zip(*found.values(), strict=True)], schema=shape)

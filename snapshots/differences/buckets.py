@@ -7,10 +7,8 @@ them. If two machines compute a hash differently, equal rows are compared, no mo
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,8 +17,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from sites.conditions import ranges
 from sites.conditions.ranges import Range
-from sites.extras import pa
+from sites.extras import pa, pc
 from sites.names import QualifiedName
+from sites.sessions import settings
 from sites.transfer import arrow
 from snapshots import keys
 from snapshots.differences import images
@@ -31,6 +30,12 @@ from snapshots.keys import Sides
 #: A server that gives a query the usual 4 MB makes this many sums in memory.
 BUCKETS = 2**15
 
+#: One that gives it `settings.ENOUGH` makes this many.
+MOST_BUCKETS = 2**17
+
+#: No more rows are in a bucket, if it can be: all of them are read if one differs.
+ROWS_OF_A_BUCKET = 8
+
 #: How many of the master's rows are looked up at the site before all are summed up.
 SAMPLE = 1000
 
@@ -38,39 +43,65 @@ SAMPLE = 1000
 SUMS = ("integer", "bigint", "bigint", "bigint")
 
 
-#: The sums of a bucket, as `SUMS` lists them.
-Sums = tuple[int, int, int, int]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
     """The buckets whose rows are not the same at all sides."""
 
     numbers: tuple[int, ...]
+    #: how many buckets there are
+    of: int
     #: how many rows of all sides fall into these buckets
     rows: int
     #: how many rows each side has in all, the master before the site
     counts: tuple[int, ...]
 
+    @property
+    def most(self) -> bool:
+        """Whether so many differ that it is quicker to read all rows."""
+        return len(self.numbers) * 2 >= self.of
 
-def compared(sides: Sequence[Collection[Sums]]) -> Differing:
-    """Find the buckets whose sums are not the same at all sides."""
-    seen = Counter(chain.from_iterable(sides))
-    odd = {one: times for one, times in seen.items() if times < len(sides)}
+
+def compared(sides: Sequence[pa.Table], of: int) -> Differing:
+    """Find the buckets whose sums are not the same at all sides.
+
+    Parameters:
+        sides: what a query for sums has found at each.
+        of: how many buckets there are.
+    """
+    every = pa.concat_tables(sides)
+    seen = every.group_by(every.column_names, use_threads=False)
+    times = seen.aggregate([([], "count_all")])
+    odd = times.filter(pc.less(times["count_all"], len(sides)))
     return Differing(
-        numbers=tuple(sorted({number for number, *_ in odd})),
-        rows=sum(rows * times for (_, rows, *_), times in odd.items()),
-        counts=tuple(sum(rows for _, rows, *_ in side) for side in sides),
+        numbers=tuple(sorted(pc.unique(odd["c1"]).to_pylist())),
+        of=of,
+        rows=_sum(pc.multiply(odd["c2"], odd["count_all"])),
+        counts=tuple(_sum(side["c2"]) for side in sides),
     )
 
 
-def listed(found: pa.Table) -> list[Sums]:
-    """What a query for sums has found."""
-    return list(zip(*found.to_pydict().values(), strict=True))
+def _sum(numbers: pa.ChunkedArray) -> int:
+    return int(pc.sum(numbers, min_count=0).as_py())
+
+
+def enough(rows: int | None) -> int:
+    """How many buckets the rows of a table are divided into.
+
+    Parameters:
+        rows: about how many there are; None if that is not known.
+    """
+    wanted = (rows or 0) // ROWS_OF_A_BUCKET
+    return max(BUCKETS, min(MOST_BUCKETS, 1 << wanted.bit_length()))
 
 
 def differing(sides: Sides, member: Member) -> Differing:
-    """Find the buckets in which a snapshot and its defining query differ."""
+    """Find the buckets in which a snapshot and its defining query differ.
+
+    Until the transactions of both sides end, their statements have more memory.
+    """
+    of = enough(ranges.rows_about(sides.master.at, member.snapshot.master))
+    for side in (sides.master, sides.site):
+        side.at.execute(select(settings.raise_work_mem()))
     there = [
         images.at_master(member, part)
         for part in _whole(sides.master.at, member.snapshot.master)
@@ -80,18 +111,17 @@ def differing(sides: Sides, member: Member) -> Differing:
         for part in _whole(sides.site.at, member.snapshot.base)
     ]
     layout = images.layout(member)
-    found = sides.read(
-        sums(layout, there), sums(layout, here), arrow.schema(SUMS), many=True
-    )
-    return compared([*map(listed, found)])
+    at_master, present = (sums(layout, queries, of) for queries in (there, here))
+    found = sides.read(at_master, present, arrow.schema(SUMS), many=False)
+    return compared(found, of)
 
 
-def within(query: Select[Any], layout: Layout, numbers: Sequence[int]) -> Select[Any]:
-    """Images of a query that fall into these buckets."""
+def within(query: Select[Any], layout: Layout, found: Differing) -> Select[Any]:
+    """Images of a query that fall into the buckets that differ."""
     rows = query.subquery("rows")
-    wanted = literal("{" + ",".join(map(str, numbers)) + "}")
+    wanted = literal("{" + ",".join(map(str, found.numbers)) + "}")
     return select(*rows.c).where(
-        _bucket(layout, rows) == sa.any_(cast(wanted, ARRAY(sa.Integer)))
+        _bucket(layout, rows, found.of) == sa.any_(cast(wanted, ARRAY(sa.Integer)))
     )
 
 
@@ -133,10 +163,10 @@ def _whole(connection: sa.Connection, table: QualifiedName) -> list[Range]:
     return ranges.ctid_ranges(connection, table, parts=1)
 
 
-def sums(layout: Layout, queries: Sequence[Select[Any]]) -> Select[Any]:
-    """The sums of each bucket of the images that queries read."""
+def sums(layout: Layout, queries: Sequence[Select[Any]], of: int) -> Select[Any]:
+    """The sums of each of so many buckets of the images that queries read."""
     rows = sa.union_all(*queries).subquery("rows")
-    number = _bucket(layout, rows)
+    number = _bucket(layout, rows, of)
     every = (
         number,
         func.count(),
@@ -146,8 +176,8 @@ def sums(layout: Layout, queries: Sequence[Select[Any]]) -> Select[Any]:
     return select(*named).group_by(number)
 
 
-def _bucket(layout: Layout, rows: sa.FromClause) -> sa.ColumnElement[int]:
-    place = _hash(layout, layout.key, rows, 0).op("&")(BUCKETS - 1)
+def _bucket(layout: Layout, rows: sa.FromClause, of: int) -> sa.ColumnElement[int]:
+    place = _hash(layout, layout.key, rows, 0).op("&")(of - 1)
     return cast(place, sa.Integer)
 
 

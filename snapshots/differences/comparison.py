@@ -20,6 +20,7 @@ from sites.conditions import ranges
 from sites.extras import pa
 from snapshots import keys
 from snapshots.differences import buckets, difference, images, window
+from snapshots.differences.buckets import Differing
 from snapshots.differences.shared_job import MOST_BYTES, Pair
 from snapshots.differences.stage import Stage
 from snapshots.differences.window import COMPLETE, FAST, Member
@@ -46,7 +47,7 @@ class Small:
     #: the keys of the site's own log
     mine: Keys
     #: for a complete refresh, the buckets in which rows differ; None for all
-    differing: tuple[int, ...] | None = None
+    differing: Differing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,14 +248,22 @@ def _of_keys(sides: Sides, one: Small) -> _Read:
 def _of_all(sides: Sides, one: Small) -> _Read:
     member, shape = one.member, images.schema(one.member)
     there, here = _queries(sides, one)
-    theirs, present = [shape.empty_table()], [shape.empty_table()]
-    theirs += [sides.master.read(query, shape, many=True) for query in there]
-    present += [sides.site.read(query, shape, many=True) for query in here]
-    return _images(member, theirs, present, None, distinct=False)
+    # Each side takes long to find the buckets of its rows: so both do it at once.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        theirs = beside.submit(_parts, sides.master, there, shape)
+        present = _parts(sides.site, here, shape)
+        return _images(member, theirs.result(), present, None, distinct=False)
+
+
+def _parts(
+    side: Side, queries: Sequence[Select[Any]], shape: pa.Schema
+) -> list[pa.Table]:
+    found = (side.read(query, shape, many=True) for query in queries)
+    return [shape.empty_table(), *found]
 
 
 def of_all(
-    sides: Sides, member: Member, differing: tuple[int, ...] | None
+    sides: Sides, member: Member, differing: Differing | None
 ) -> tuple[list[Select[Any]], list[Select[Any]]]:
     """The queries that read all rows of both sides, or of some buckets, in parts."""
     theirs = ranges.ctid_ranges(sides.master.at, member.snapshot.master)

@@ -19,6 +19,7 @@ from sites.transfer import transport
 from sites.transfer.transport import literal_text
 from snapshots import keys
 from snapshots.differences import buckets, comparison, difference, images, stage, window
+from snapshots.differences.buckets import Differing
 from snapshots.differences.comparison import Compared, Small
 from snapshots.differences.stage import Stage
 from snapshots.differences.window import FAST, Member
@@ -94,17 +95,14 @@ def _by_sums(sides: Sides, member: Member) -> Compared:
     if not found.numbers:
         return comparison.equal(member)
     none = keys.none(member.snapshot.key_names)
-    few = Small(member=member, changed=none, mine=none, differing=found.numbers)
+    few = Small(member=member, changed=none, mine=none, differing=found)
     most = comparison.most_rows(sides.master, member.snapshot.master)
     if found.rows <= most and not comparison.is_too_wide(sides, few):
         return next(comparison.compare(sides, [few]))
-    some = len(found.numbers) * 2 < buckets.BUCKETS
-    return _all_staged(sides, member, found.numbers if some else None)
+    return _all_staged(sides, member, None if found.most else found)
 
 
-def _all_staged(
-    sides: Sides, member: Member, differing: tuple[int, ...] | None
-) -> Compared:
+def _all_staged(sides: Sides, member: Member, differing: Differing | None) -> Compared:
     queries = comparison.of_all(sides, member, differing)
     staged = _staged(sides, member, queries, twice=False)
     return Compared(member=member, difference=staged, window_keys=None)

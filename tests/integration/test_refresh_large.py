@@ -134,6 +134,7 @@ def test_all_rows_that_are_equal_stay_where_they_are(hq, jfk, monkeypatch):
 def test_rows_that_swap_values_are_found(hq, jfk, monkeypatch, count, most):
     """Also by sums that all rows share, and whoever compares what differs."""
     monkeypatch.setattr(buckets, "BUCKETS", count)
+    monkeypatch.setattr(buckets, "MOST_BUCKETS", count)
     monkeypatch.setattr(comparison, "small_window", lambda *_: None)
     monkeypatch.setattr(comparison, "most_rows", lambda *_: most)
     run(hq, "UPDATE public.t SET a = -a WHERE a IN (5, 12)")
@@ -147,6 +148,19 @@ def test_rows_that_swap_values_are_found(hq, jfk, monkeypatch, count, most):
     assert (done.inserted, done.deleted) == (2, 2)
     everything = "SELECT t::text FROM public.t WHERE a <> 77 ORDER BY a, b"
     assert run(jfk, everything) == run(hq, everything)
+
+
+@pytest.mark.parametrize("most", [2, 1000])
+def test_rows_are_read_of_the_buckets_that_were_summed_up(hq, jfk, monkeypatch, most):
+    """A table of this many rows has 64 of them."""
+    monkeypatch.setattr(buckets, "BUCKETS", 4)
+    monkeypatch.setattr(buckets, "MOST_BUCKETS", 64)
+    monkeypatch.setattr(comparison, "small_window", lambda *_: None)
+    monkeypatch.setattr(comparison, "most_rows", lambda *_: most)
+    run(hq, "ANALYZE public.t")
+    run(hq, "UPDATE public.t SET n = n + 1 WHERE a IN (5, 12, 90)")
+    assert snapshots.refresh(jfk, "t", method="c").snapshots[0].updated == 3
+    assert run(jfk, ALL) == run(hq, ALL.replace("t ORDER", "t WHERE a <> 77 ORDER"))
 
 
 def test_rows_that_all_differ_are_not_summed_up(hq, jfk, monkeypatch):
