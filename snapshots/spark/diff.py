@@ -47,19 +47,39 @@ def diff(
         ValueError: a column is not named by its position, or there is no key.
     """
     _check(key, columns)
-    rest = [column for column in columns if column not in key]
-    left = master.selectExpr("true AS m", *(f"{c} AS m{c}" for c in columns))
-    right = present.selectExpr("true AS p", *(f"{c} AS p{c}" for c in columns))
-    joined = left.join(right, f.expr(_same(key)), "full_outer")
-    changed = f"m IS NULL OR p IS NULL OR NOT ({_same(rest)})"
-    return joined.where(changed).selectExpr(
+    both = master.selectExpr("true AS theirs", _row(columns)).unionAll(
+        present.selectExpr("false AS theirs", _row(columns))
+    )
+    # So each row is sent once; Spark would sort the rows before that and again after.
+    return _changes(both.repartition(*_values(key)), key, columns)
+
+
+def _changes(both: DataFrame, key: Sequence[str], columns: Sequence[str]) -> DataFrame:
+    """The difference between the two sides of one frame.
+
+    Spark plans and runs this with less work than a join of two frames; with few rows
+    that is most of it. For the same reason a row is one value.
+
+    Parameters:
+        both: `theirs`, whether it is the master's row, and `row`, all its columns.
+    """
+    sides = both.groupBy(*_values(key)).agg(
+        f.expr("first(row) FILTER (WHERE theirs) AS m"),
+        f.expr("first(row) FILTER (WHERE NOT theirs) AS p"),
+    )
+    return sides.where("NOT (m <=> p)").selectExpr(
         f"CASE WHEN p IS NULL THEN '{INSERT}' WHEN m IS NULL THEN '{DELETE}' "
         f"ELSE '{UPDATE}' END AS op",
-        *(
-            f"coalesce(m{c}, p{c}) AS {c}" if c in key else f"m{c} AS {c}"
-            for c in columns
-        ),
+        *(c if c in key else f"m.{c} AS {c}" for c in columns),
     )
+
+
+def _row(columns: Sequence[str]) -> str:
+    return f"struct({', '.join(columns)}) AS row"
+
+
+def _values(columns: Sequence[str]) -> list[Column]:
+    return [f.col(f"row.{c}").alias(c) for c in columns]
 
 
 def rows(
@@ -246,13 +266,21 @@ def small(
 ) -> pa.Table:
     """Compare two tables that this process holds, as `diff` does.
 
-    One partition each, so Spark sorts and merges them without a shuffle and
-    without a Python worker. Two empty tables start no job.
+    All in one partition, so Spark sorts and compares them without a shuffle and without
+    a Python worker. Two empty tables start no job.
     """
     if not master.num_rows and not present.num_rows:
         return empty(master.schema, columns)
-    left, right = (_frame(spark, table) for table in (master, present))
-    return diff(left, right, key, columns).toArrow()
+    both = pa.concat_tables(
+        pa.table(
+            {
+                "theirs": pa.repeat(pa.scalar(theirs), table.num_rows),
+                "row": table.select(columns).to_struct_array(),
+            }
+        )
+        for theirs, table in ((True, master), (False, present))
+    )
+    return _changes(_frame(spark, both), key, columns).toArrow()
 
 
 def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
