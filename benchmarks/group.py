@@ -11,14 +11,14 @@ from benchmarks.pairs import Against, Result, Side, alternate
 from benchmarks.setting import create_orders, directory, tidy
 from sites import Directory
 
-MEMBERS = 10
+MEMBERS = 20
 
 #: Changed rows of the group: an equal share in each of its snapshots.
-CHANGED = 1_000
+CHANGED = 200
 
 
 def run(rows: int) -> list[Result]:
-    """Ten snapshots of a tenth of the rows each, and one of all of them."""
+    """Snapshots that share the rows, and one of all of them."""
     parts = [f"part{n}" for n in range(MEMBERS)]
     with directory("hq", "jfk") as sites:
         _create(sites, dict.fromkeys(parts, rows // MEMBERS), "parts")
@@ -38,7 +38,7 @@ def run(rows: int) -> list[Result]:
                     run=lambda: snapshots.refresh(sites["jfk"], "whole"),
                     before=lambda: _change(sites, ["whole"], rows, next(seeds)),
                 ),
-                bar=2.5,
+                bar=1.5,
             ),
             rounds=7,
         )
