@@ -124,7 +124,7 @@ def held(
     Raises:
         NoSuchGroup, UnknownTable.
         CheckDisturbed: the group or a queue has changed; hold them again.
-        MasterUnreadable, NotAMember: our user may not read all of a master.
+        MasterUnreadable: our user may not read a table of a master.
         SiteUnreachable: a master went away after its moment had begun.
         SiteChanged, SiteRestored, SiteReplaced: a database was restored or replaced.
     """

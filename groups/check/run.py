@@ -56,7 +56,7 @@ def check(
         SiteUnreachable: the site does not answer, or a master went away meanwhile.
         SiteChanged, SiteRestored, SiteReplaced: a master was restored or replaced.
         TablesDiffer, RowsHidden: a table cannot be compared.
-        MasterUnreadable, NotAMember: our user may not read all of a master.
+        MasterUnreadable: our user may not read a table of a master.
         CheckDisturbed: the group or a queue changed again and again.
         MissingExtra: `snaptide[spark]` is not installed.
     """

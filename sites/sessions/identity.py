@@ -231,9 +231,8 @@ def _one(
     except ProgrammingError as error:
         if isinstance(error.orig, _MISSING):
             _refuse_other(connection, partner=partner)
-        if isinstance(error.orig, InsufficientPrivilege):
-            refused = NotGranted if partner else NotAMember
-            raise refused(
+        if partner and isinstance(error.orig, InsufficientPrivilege):
+            raise NotGranted(
                 f"The user of database {connection.engine.url.database}, "
                 f"{connection.engine.url.username}, may not read who that is."
             ) from error
