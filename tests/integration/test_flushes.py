@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from sqlalchemy import Connection
 from sqlalchemy.event import listens_for, remove
 
@@ -38,19 +39,28 @@ def watched(site: Site, events: Events) -> Iterator[None]:
         remove(site.engine, "commit", commit)
 
 
+@pytest.mark.parametrize(
+    ("transactions", "at_hq"),
+    [
+        # With its row of the ledger and its marker.
+        (1, ["commit on"]),
+        # The ledger, and both with their marker.
+        (2, ["commit off", "commit on"]),
+    ],
+)
 def test_only_the_ledger_and_the_token_leave_their_flush_to_others(
-    sites: Directory,
+    sites: Directory, transactions: int, at_hq: list[str]
 ) -> None:
     link(sites)
     for number in (1, 2):
         run(sites["jfk"], f"INSERT INTO orders (id) VALUES ({number})")
         deferred.push(sites["jfk"])
     events: Events = []
-    run(sites["jfk"], "INSERT INTO orders (id) VALUES (3)")
+    for number in range(3, 3 + transactions):
+        run(sites["jfk"], f"INSERT INTO orders (id) VALUES ({number})")
     with watched(sites["jfk"], events), watched(sites["hq"], events):
         deferred.push(sites["jfk"])
-    # The ledger, and the transaction with its marker.
-    assert _commits(events, "hq") == ["commit off", "commit on"]
+    assert _commits(events, "hq") == at_hq
     # Batch and promise, which the master relies on, and notes of what was answered.
     assert set(_commits(events, "jfk")) == {"commit on"}
     # Those of contacts commit by themselves: the promise, and the token after it.
