@@ -138,11 +138,8 @@ class Column:
             return value + sa.cast(sa.literal_column("0"), NativeType(kind))
         if kind.rpartition(".")[2] == "citext":
             return func.lower(value)
-        if (
-            not self.deterministic
-            or kind in _HASHED
-            or (self.equality and self.hashable)
-        ):
+        its_own = self.equality and self.hashable
+        if its_own or kind in _HASHED or not self.deterministic:
             return self._hash(value)
         # As text it has no padding.
         return sa.cast(value, Text) if kind == "character" else value
@@ -348,12 +345,14 @@ def find_table(
 
     A session keeps it with its hash, by which the database says that it still holds.
     """
-    asked = asked or hold(connection, question(connection, table))
+    answered = asked or hold(connection, question(connection, table))
     kept = known_tables(connection)
     state, before = kept.get(table, (None, None))
-    found = asked.answer().one_or_none()
+    found = answered.answer().one_or_none()
     if found is None or found.state == state:
         return before if found else None
+    if asked and found.columns is None:
+        return find_table(connection, table)  # it was known, and is no longer kept
     made = Table(
         schema=table.schema,
         name=table.name,

@@ -7,7 +7,8 @@ from sqlalchemy import text
 
 from sites import QualifiedName, Site
 from sites.sessions import prepared
-from sites.tables.table import describe, find_table
+from sites.sessions.exchange import hold
+from sites.tables.table import describe, find_table, question
 from snaptide.embedded import PostgresServer
 from tests import plans
 from tests.linked_table import run
@@ -67,6 +68,17 @@ def test_only_so_many_are_kept(bags: Site, monkeypatch: pytest.MonkeyPatch) -> N
         describe(session, QualifiedName("public", "places"))
         assert len(prepared.known_tables(session)) == 0
         assert describe(session, BAGS).names == ("id", "kg")
+
+
+def test_what_was_asked_for_is_described_although_it_was_forgotten_meanwhile(
+    bags: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when several tables are asked for, and one of them is one too many to keep."""
+    with bags.session() as session:
+        first = describe(session, BAGS)
+        asked = hold(session, question(session, BAGS))
+        monkeypatch.setattr(prepared, "MOST_TABLES", 1)
+        assert describe(session, BAGS, asked) == first
 
 
 @pytest.mark.parametrize(
