@@ -245,19 +245,20 @@ def _admitted(
     if len(listed.orders) == 1:
         queued = batches.ask_queued(origin, batch, at.within(batch.id), batch.end)
     asked = asked or ask(target, used, run.relay, sender.name)
-    run.begin()
-    terms = run.relay.admit_batch(
-        origin,
-        target,
-        batch,
-        queues,
-        sender.pushing(queues),
-        at.watch_version,
-        before,
-        asked.row,
-    )
+    with run.beginning():
+        terms = run.relay.admit_batch(
+            origin,
+            target,
+            batch,
+            queues,
+            sender.pushing(queues),
+            at.watch_version,
+            before,
+            asked.row,
+        )
+        prepared = prepare_shipment(origin, target, batch, used, asked)
     return replace(
-        prepare_shipment(origin, target, batch, used, asked),
+        prepared,
         listed=listed,
         queued=queued,
         terms=terms,

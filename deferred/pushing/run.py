@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from deferred.batches.relay import NO_GROUP, Relay
@@ -47,19 +48,28 @@ class Run:
     numbered: bool = False
     #: of a moment of the destination that has what was pushed
     token: Token | None = None
-    #: makes both sides remember the contact; None after that
-    meet: Callable[[], object] | None = None
+    #: makes both sides remember the contact, and returns what waits for the end of
+    #: that; None after it
+    meet: Callable[[], Callable[[], None]] | None = None
 
     @property
     def met(self) -> bool:
         """Whether a batch has begun."""
         return self.meet is None
 
-    def begin(self) -> None:
-        """Make both sides remember this contact, before the first batch."""
-        if self.meet is not None:
-            self.meet()
-            self.meet = None
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """Make both sides remember this contact, before the first batch.
+
+        The end of that is waited for after the block.
+        """
+        if self.meet is None:
+            yield
+            return
+        end = self.meet()
+        yield
+        end()
+        self.meet = None
 
     def count(self, delivered: Delivered, *, transactions: int, calls: int) -> None:
         """Count transactions that were committed at the destination."""

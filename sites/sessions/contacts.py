@@ -6,9 +6,9 @@ Afterwards a rollback of either side is noticed (docs/explanation/identity.md).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from psycopg.errors import InsufficientPrivilege
@@ -19,6 +19,7 @@ from sqlalchemy.exc import ProgrammingError
 from sites import faults
 from sites.catalog import peer
 from sites.sessions import granted, settings
+from sites.sessions.exchange import Later
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Memory, Pair, read
 from sites.sessions.prepared import Prepared
@@ -62,10 +63,18 @@ def meet(site: Connection, master: Connection, pair: Pair) -> None:
         SiteRestored, SiteReplaced: one of the two does not remember.
         NotGranted: the master has granted the login to another site.
     """
+    begin(site, master, pair)()
+
+
+def begin(site: Connection, master: Connection, pair: Pair) -> Callable[[], None]:
+    """As `meet`, but return what waits until the site has noted it.
+
+    Nothing may rely on the contact before that.
+    """
     pair.confirm()
     locked = False
     try:
-        while not _meet(site, master, pair, locked=locked):
+        while (ending := _meet(site, master, pair, locked=locked)) is None:
             # Another contact came first, perhaps that of a copy of this site.
             locked = True
             with autocommit(site, master):
@@ -74,28 +83,40 @@ def meet(site: Connection, master: Connection, pair: Pair) -> None:
     except BaseException:
         _unlock(site, pair.master)
         raise
+    return partial(_end, site, pair.master, ending)
 
 
-def _meet(site: Connection, master: Connection, pair: Pair, *, locked: bool) -> bool:
+def _end(site: Connection, them: Identity, ending: Later) -> None:
+    try:
+        ending.answer()
+    except BaseException:
+        _unlock(site, them)
+        raise
+
+
+def _meet(
+    site: Connection, master: Connection, pair: Pair, *, locked: bool
+) -> Later | None:
     """Lock the contact, store a new token at both sides, and unlock it.
 
     Parameters:
         locked: whether it is locked already.
 
     Returns:
-        False, and then it is still locked, if one side remembers something else.
+        The end of it, at the site; None, and then it is still locked, if one side
+        remembers something else.
     """
     number = 1 + max(pair.at_site.contact_no, pair.at_master.contact_no)
     token = uuid.uuid4()
     # After a crash in between, the master has the old or the new token, and the
     # site has both: no data has moved yet.
     if not _promise(site, token, pair, locked=locked):
-        return False
+        return None
     faults.point("peers.after_promise")
     noted = _facts(pair.site, pair.at_master, contact_no=number, token=token)
     try:
         if not _note(master, pair.site, "site", noted, pair.at_master):
-            return False
+            return None
     except ProgrammingError as error:
         if not isinstance(error.orig, InsufficientPrivilege):
             raise
@@ -105,8 +126,7 @@ def _meet(site: Connection, master: Connection, pair: Pair, *, locked: bool) -> 
     noted = _facts(
         pair.master, pair.at_site, contact_no=number, token=token, next_token=None
     )
-    _note_and_unlock(site, pair.master, noted)
-    return True
+    return _note_and_unlock(site, pair.master, noted)
 
 
 def _promise(
@@ -171,7 +191,7 @@ def _note(
 
 def _note_and_unlock(
     connection: Connection, master: Identity, noted: Mapping[str, object]
-) -> None:
+) -> Later:
     """Note facts about a master, and let the next contact begin; do not wait for it.
 
     The unlocking follows the writing, but comes before its commit. The next contact
@@ -179,7 +199,7 @@ def _note_and_unlock(
     """
     values = {"site_id": master.site_id, "role": "master", **noted}
     finishing = _finishing(tuple(values), tuple(noted))
-    finishing.send(connection, **values, contact=str(master.site_id))
+    return finishing.send(connection, **values, contact=str(master.site_id))
 
 
 def _noting(

@@ -1,9 +1,11 @@
 """Each contact leaves a token at both sides, whatever stops it half way."""
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 import deferred
 from deferred.batches import reconcile
+from deferred.errors import PushInterrupted
 from sites import Directory
 from sites.errors import SiteRestored
 from sites.sessions import contacts, identity
@@ -93,6 +95,42 @@ def test_contact_that_is_broken_off(
     assert after.at_site.token == after.at_master.token != before.at_site.token
     assert after.at_site.contact_no > before.at_site.contact_no
     assert rows(orders["hq"])[0][2] == 2
+
+
+#: The site has no room for the end of a contact.
+FULL = "ALTER TABLE snaptide.peer ADD CONSTRAINT room CHECK (next_token IS NOT NULL)"
+NOT_FULL = "ALTER TABLE snaptide.peer DROP CONSTRAINT room"
+
+
+def test_contact_that_the_site_cannot_note_is_none(
+    orders: Directory, moments: Moments
+) -> None:
+    """Whoever met believes in it otherwise, and it keeps others from meeting."""
+    hq, jfk = orders["hq"], orders["jfk"]
+    before = _pair(orders)
+    moments.at("peers.after_master", lambda: run(jfk, f"{FULL} NOT VALID"))
+    with jfk.session() as site, hq.session() as master:
+        with pytest.raises(DBAPIError, match="room"):
+            contacts.meet(site, master, before)
+        run(jfk, NOT_FULL)
+        with jfk.session() as other:
+            contacts.meet(other, master, _pair(orders))
+    assert _pair(orders).remembers_the_same
+
+
+def test_push_hears_that_the_site_could_not_note_the_contact(
+    orders: Directory, moments: Moments
+) -> None:
+    """It does not wait for that, but comes no further than to its next question."""
+    jfk = orders["jfk"]
+    _change(orders)
+    moments.at("peers.after_master", lambda: run(jfk, f"{FULL} NOT VALID"))
+    with pytest.raises(PushInterrupted, match="room"):
+        deferred.push(jfk)
+    assert rows(orders["hq"])[0][2] == 1
+    run(jfk, NOT_FULL)
+    assert deferred.push(jfk).transactions == 1
+    assert _pair(orders).remembers_the_same
 
 
 def test_another_contact_comes_between_the_comparison_and_the_token(
