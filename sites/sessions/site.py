@@ -377,7 +377,8 @@ def _set_autocommit(connection: Connection, *, on: bool) -> bool:
     driver = exchange.driver_of(connection)
     was = driver.autocommit
     if was != on:
-        driver.autocommit = on
+        with exchange.reported(connection, said="SET"):
+            driver.autocommit = on
     return was
 
 
@@ -395,6 +396,5 @@ def reading(connection: Connection) -> Iterator[None]:
 
 
 def _refuse_old_server(driver: psycopg.Connection[Any], _record: object) -> None:
-    version = driver.info.server_version
-    if version < OLDEST_VERSION:
+    if (version := driver.info.server_version) < OLDEST_VERSION:
         raise UnsupportedDatabase(f"The server is PostgreSQL {version // 10000}.")

@@ -219,6 +219,17 @@ def test_what_was_sent_and_failed_is_heard_of(
     assert _done(hq) == [3]
 
 
+def test_what_was_sent_and_failed_is_heard_of_without_a_transaction(hq: Site) -> None:
+    """By an error of the kind that every statement raises."""
+    with hq.session() as connection:
+        send(connection, _ADD.bound(n=10))
+        with pytest.raises(DBAPIError, match="done_n_check"), autocommit(connection):
+            pass
+        with autocommit(connection):
+            _ADD.run(connection, n=3)
+    assert _done(hq) == [3]
+
+
 def test_a_savepoint_is_released_with_what_follows(hq: Site) -> None:
     with hq.transaction() as connection:
         savepoint = connection.begin_nested()
