@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ARRAY, ColumnElement, Connection, Row, Text, func, select
@@ -141,25 +141,6 @@ def advance(
     connection.execute(_ADVANCED, given)
 
 
-class Advance(NamedTuple):
-    """A position up to which the log keeps no changes for a snapshot any more."""
-
-    site_id: uuid.UUID
-    snapshot: str
-    position: str
-
-
-def advance_many(connection: Connection, positions: Sequence[Advance]) -> None:
-    """As `advance`, for snapshots of several sites that were refreshed before.
-
-    Writes `registered_snapshot`, in one statement.
-    """
-    # In one order, so that two such statements do not wait for each other.
-    ids, snapshots, each = zip(*sorted(positions), strict=True)
-    given = {"its_ids": [*ids], "its_snapshots": [*snapshots], "its_positions": [*each]}
-    connection.execute(_ADVANCED_MANY, given)
-
-
 def heard(connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]) -> None:
     """Note that a site is here, though it has no new position for these snapshots."""
     connection.execute(
@@ -285,22 +266,6 @@ _ADVANCED = planned_once(
         position=sa.cast(sa.bindparam("its_position", type_=Text), PgSnapshot()),
         refreshed_at=func.now(),
     )
-)
-_each = func.unnest(
-    *(
-        sa.bindparam(name, type_=ARRAY(kind))
-        for name, kind in (
-            ("its_ids", _at.site_id.type),
-            ("its_snapshots", Text),
-            ("its_positions", Text),
-        )
-    )
-).table_valued("site_id", "snapshot", "position", name="told")
-_each = _each.render_derived()
-_ADVANCED_MANY = planned_once(
-    sa.update(registered_snapshot)
-    .where(_at.site_id == _each.c.site_id, _at.snapshot == _each.c.snapshot)
-    .values(position=sa.cast(_each.c.position, PgSnapshot()), refreshed_at=func.now())
 )
 _REGISTERED = select(_at.snapshot, _at.parents).where(*_ITS, _at.position.is_not(None))
 _KNOWN = planned_once(_REGISTERED)

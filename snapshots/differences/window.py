@@ -43,7 +43,7 @@ from snapshots.definitions.parents import Parent
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot, carried, key_types, tables_of
 from snapshots.differences import own_keys
-from snapshots.differences.moment import Facts, Moment
+from snapshots.differences.moment import Moment
 from snapshots.errors import NoSnapshotLog, SnapshotLogTooYoung
 from snapshots.keys import Keys
 
@@ -174,7 +174,6 @@ def read(
     snapshots: Sequence[Snapshot],
     methods: Mapping[str, str],
     known: Collection[str],
-    facts: Facts | None = None,
 ) -> Window:
     """Read the window of a group.
 
@@ -199,7 +198,7 @@ def read(
         {"its_id": who.site_id, **rewrites.functions_asked(snapshots)},
         partner=True,
     )
-    here, facts = row.position, facts or Facts()
+    here = row.position
     complete = all(methods.get(s.key) == "c" for s in snapshots)
     refresh_group.confirm_master(them, group, here, complete=complete)
     if group.incarnation not in (None, them.incarnation):
@@ -216,7 +215,7 @@ def read(
         seen = parents.read(master, asking, logs, since) if asking else {}
         for s in some:
             members[s.key] = _member(
-                master, site, group, s, since, methods, known, row, logs, seen, facts
+                master, site, group, s, since, methods, known, row, logs, seen
             )
     if any(member.master.divided for member in members.values()):
         granted.refuse_others(master, snapshots)
@@ -305,7 +304,6 @@ def _member(
     row: Row[Any],
     every_log: Mapping[QualifiedName, Row[Any]],
     every: Mapping[QualifiedName, Parent],
-    facts: Facts,
 ) -> Member:
     """Fit a snapshot to its master table.
 
@@ -322,13 +320,12 @@ def _member(
     versions = group_schema.of(row.versions) if row.versions else {}
     version = versions.get(snapshot.master)
     method = methods.get(snapshot.key, "?").lower()
-    table = facts.once(describe, master, snapshot.master)
-    base = describe(site, snapshot.base)
+    table, base = describe(master, snapshot.master), describe(site, snapshot.base)
     old: Mapping[str, OldColumn] = {}
     if not rewrites.has_same_columns(snapshot, table):
         table, old = old_columns.with_old(master, site, snapshot, table, base)
     fitting.refuse_unfit(snapshot, table, base, group.master, version)
-    parts = facts.once(ranges.leaves, master, snapshot.master)
+    parts = ranges.leaves(master, snapshot.master)
     came = ranges.came_since(master, table, parts, since)
     before = set(snapshot.master_parts or ())
     kept = snapshot.key in known and before <= parts.keys() and before.isdisjoint(came)

@@ -39,7 +39,6 @@ from snapshots.definitions import (
     snapshot,
 )
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.differences.moment import Facts
 from snapshots.differences.window import FAST
 from snapshots.refreshing.task import Task
 
@@ -54,7 +53,6 @@ def unchanged_position(
     them: Identity,
     known: Collection[str],
     logs: Mapping[QualifiedName, str],
-    facts: Facts,
 ) -> str | None:
     """The master's position, if a turn may end here because nothing differs.
 
@@ -67,7 +65,6 @@ def unchanged_position(
         them: the identity of the master, as it was just read.
         known: snapshots that were registered at the master all the time.
         logs: by table, as they were just read.
-        facts: of the master's moment.
     """
     whose = task.group.master_id, task.group.incarnation
     if not _is_settled(task, known) or (them.site_id, them.incarnation) != whose:
@@ -78,7 +75,7 @@ def unchanged_position(
     if quiet is None:
         return None
     here, at = quiet
-    if not _looks_as_before(master, site, task, facts):
+    if not _looks_as_before(master, site, task):
         return None
     # Not rolled back: a rollback would make the server forget prepared plans.
     site.commit()
@@ -205,12 +202,10 @@ def _question(
     return planned_once(asked)
 
 
-def _looks_as_before(
-    master: Connection, site: Connection, task: Task, facts: Facts
-) -> bool:
+def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
     """Whether the tables are those of the last refresh, foreign keys included."""
-    whole = tuple(m.master for m in task.members if m.condition is None)
-    there = facts.once(table.glance, master, tuple(task.tables()), whole)
+    whole = [m.master for m in task.members if m.condition is None]
+    there = table.glance(master, task.tables(), whole)
     bases = [m.base for m in task.members]
     here = table.glance(site, bases, bases)
     return all(

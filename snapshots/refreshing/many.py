@@ -1,8 +1,7 @@
 """Refreshes the groups of many sites, several at the same time.
 
-They share Spark jobs (`snapshots.differences.shared_job`) and, for a second at a time,
-a moment of their master (`snapshots.refreshing.shared_moments`), which is told the new
-positions of many sites at once. Each of them fails by itself.
+They share Spark jobs (`snapshots.differences.shared_job`), and nothing else: each of
+them shows a moment of its own, and fails by itself.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from sites.sessions import identity
 from sites.sessions.site import Site
 from snapshots.definitions import refresh_group
 from snapshots.failures import OF_A_SITE, failure
-from snapshots.refreshing.refresh import refresh_sharing
-from snapshots.refreshing.shared_moments import Moments
+from snapshots.refreshing.refresh import refresh
 from snapshots.reports import GroupRefreshed
 
 #: Sites that are refreshed at the same time. A refresh has up to three sessions at its
@@ -47,8 +45,7 @@ def refresh_many(
     """Refresh all groups of several sites; a site that fails stops no other.
 
     Up to eight sites are refreshed at the same time, and the groups of a site one
-    after the other. Each group comes to a moment of its master after the call, or after
-    its push; groups may come to the same one.
+    after the other. Each group comes to what `refresh` would bring it to.
 
     Parameters:
         sites: those to refresh. A site without groups is passed over.
@@ -67,24 +64,21 @@ def refresh_many(
     """
     RefreshOptions.of(options)
     extras.require("spark")
-    interrupted, moments = threading.Event(), Moments(shared=True)
+    interrupted = threading.Event()
 
     def of_site(site: Site) -> list[GroupRefreshed]:
-        return list(_refreshed(site, master, options, moments, interrupted))
+        return list(_refreshed(site, master, options, interrupted))
 
-    try:
-        with ThreadPoolExecutor(MOST, thread_name_prefix="refresh") as pool:
-            try:
-                # In copies of this context, so that the spans of refreshes have the one
-                # that is open here as their parent.
-                own = [copy_context() for _ in sites]
-                ended = list(pool.map(lambda c, site: c.run(of_site, site), own, sites))
-            finally:
-                interrupted.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-    finally:
-        moments.tell_rest()
-        _keep_few_sessions(sites)
+    with ThreadPoolExecutor(MOST, thread_name_prefix="refresh") as pool:
+        try:
+            # In copies of this context, so that the spans of refreshes have the one
+            # that is open here as their parent.
+            own = [copy_context() for _ in sites]
+            ended = list(pool.map(lambda c, site: c.run(of_site, site), own, sites))
+        finally:
+            interrupted.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            _keep_few_sessions(sites)
     return [one for each in ended for one in each]
 
 
@@ -100,7 +94,6 @@ def _refreshed(
     site: Site,
     master: str | None,
     options: RefreshArguments,
-    moments: Moments,
     interrupted: threading.Event,
 ) -> Iterator[GroupRefreshed]:
     """Refresh the groups of one site, and say what became of each.
@@ -118,7 +111,7 @@ def _refreshed(
         if interrupted.is_set():
             return
         try:
-            report = _patiently(refresh_sharing, site, group, moments, **options)
+            report = _patiently(refresh, site, group, **options)
         except OF_A_SITE as error:
             why = asdict(failure(error))
             yield GroupRefreshed(site=site.name, group=group, **why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
@@ -35,7 +35,6 @@ from snapshots.errors import (
     UsersInTheWay,
 )
 from snapshots.refreshing import possible, taken_back, task
-from snapshots.refreshing.shared_moments import Moments
 from snapshots.reports import LeftBehind, RefreshReport, SnapshotReport
 
 #: Turns before a refresh gives up, if another one keeps coming in between.
@@ -93,22 +92,10 @@ def refresh(
             many; more than a few leave only if `allow_mass_delete`.
         MissingExtra: `snaptide[spark]` is not installed.
     """
-    return refresh_sharing(site, what, Moments(), progress=progress, **options)
-
-
-def refresh_sharing(
-    site: Site,
-    what: str | Sequence[str],
-    moments: Moments,
-    *,
-    progress: Progress | None = None,
-    **options: Unpack[RefreshArguments],
-) -> RefreshReport:
-    """As `refresh`, with moments of masters that other refreshes read, too."""
     chosen = RefreshOptions.of(options)
     extras.require("spark")
     with traces.span("refresh", site=site.name) as span:
-        report = _refresh(site, what, chosen, progress, span, moments)
+        report = _refresh(site, what, chosen, progress, span)
         span.note(
             inserted=sum(one.inserted for one in report.snapshots),
             updated=sum(one.updated for one in report.snapshots),
@@ -124,14 +111,13 @@ def _refresh(
     chosen: RefreshOptions,
     progress: Progress | None,
     span: traces.Running,
-    moments: Moments,
 ) -> RefreshReport:
     """Push, then bring the group to a moment, in as many turns as it takes."""
     started = time.monotonic()
     with site.session() as connection, autocommit(connection):
         group, named = group_of(connection, site.name, what)
     span.note(group=group.name, master=group.master)
-    pushed, refused, steps, since = None, None, Steps(), moments.began
+    pushed, refused, steps = None, None, Steps()
     if chosen.push_deferred_rpc and group.has_queues and not group.waits:
         pushed = PushReport(site=site.name, destination=group.master)
     elif chosen.push_deferred_rpc and group.has_queues:
@@ -147,19 +133,7 @@ def _refresh(
                 with refresh_group.exclusively(site, group.name) as connection:
                     said = taken_back.leave(connection, site, group.name, chosen, error)
                 raise said from error
-        # A moment from before would not show what was pushed.
-        since = time.monotonic()
-    reading = partial(
-        task.read,
-        site=site,
-        group_name=group.name,
-        named=named,
-        options=chosen,
-        steps=steps,
-        moments=moments,
-        since=since,
-    )
-    turns = partial(_in_turns, site, group, chosen, steps, reading, progress, refused)
+    turns = partial(_in_turns, site, group, named, chosen, steps, progress, refused)
     try:
         done, position, reports = turns()
     except NoConnectionFree:
@@ -172,28 +146,23 @@ def _refresh(
         seconds=time.monotonic() - started,
         pushed=pushed,
         not_pushed=None if refused is None else f"{refused.code} {refused.message}",
-        behind=_left_behind(done),
-    )
-
-
-def _left_behind(done: task.Task) -> tuple[LeftBehind, ...]:
-    """The snapshots that stay at the moment that they show."""
-    return tuple(
-        LeftBehind(
-            name=one.key,
-            **asdict(why),
-            position=done.group.shown_by(one) if one.loaded else None,
-        )
-        for one, why in done.left
+        behind=tuple(
+            LeftBehind(
+                name=one.key,
+                **asdict(why),
+                position=done.group.shown_by(one) if one.loaded else None,
+            )
+            for one, why in done.left
+        ),
     )
 
 
 def _in_turns(
     site: Site,
     group: RefreshGroup,
+    named: list[str],
     chosen: RefreshOptions,
     steps: Steps,
-    reading: Callable[[Connection], task.Task],
     progress: Progress | None,
     refused: SnaptideError | None,
 ) -> tuple[task.Task, str, tuple[SnapshotReport, ...]]:
@@ -202,7 +171,7 @@ def _in_turns(
         refresh_group.exclusively(site, group.name) as connection,
         _noted(site, group.name, steps),
     ):
-        read = partial(reading, connection)
+        read = partial(task.read, connection, site, group.name, named, chosen, steps)
         attempts = retry.on(
             PositionMoved,
             StageLost,

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
+from typing import Any
 
 from psycopg import errors as pg
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
-from deferred.batches import ledger, lost_rows
+from deferred.batches import ledger, lost_rows, reconcile
 from deferred.queues import refresh_coverage
 from deferred.queues.queue import list_queues
 from masters.contracts import contract
-from masters.log import registration, whole
+from masters.log import catalog as log_catalog
+from masters.log import registration, site_ddl, whole
+from masters.log.catalog import find_log
+from masters.numbers import contact as numbers
 from sites import faults, traces
+from sites.capture import position
 from sites.progress import Progress
-from snapshots.creating import answers, base_table
-from snapshots.definitions.refresh_notes import MERGE, WINDOW
+from sites.sessions.identity import Identity
+from sites.sessions.peers import Pair
+from snapshots.creating import answers, base_table, follow_ddl
+from snapshots.creating.follow_ddl import DdlWaits
+from snapshots.definitions.refresh_notes import MERGE, START, WINDOW
 from snapshots.differences import (
+    difference,
     failing_lens,
     moved,
     stage,
@@ -32,16 +41,18 @@ from snapshots.errors import PositionMoved
 from snapshots.keys import Side, Sides
 from snapshots.merging.merge import Merged
 from snapshots.refreshing import (
-    begin,
     extra_keys,
     former,
     idle,
     past_refreshes,
 )
-from snapshots.refreshing.begin import Begun
 from snapshots.refreshing.commit import commit
 from snapshots.refreshing.moments import Contact, read_and_compare
-from snapshots.refreshing.task import Task
+from snapshots.refreshing.task import (
+    Task,
+    hold_master,
+    kept,
+)
 from snapshots.reports import SnapshotReport
 
 #: Batches that a traced refresh is linked to, at most.
@@ -56,20 +67,36 @@ def refresh_once(
     Returns:
         The position that the group shows now, and a report on each snapshot.
     """
-    with ExitStack() as beside, task.site.session() as site:
-        begun = begin.at_master(task, site, beside)
-        master, facts = begun.connection, begun.facts
+    with (
+        ExitStack() as beside,
+        task.site.session() as site,
+        task.master.session() as master,
+    ):
+        # Check that neither side was restored to before their last contact.
+        name = task.group.master
+        pair, row = reconcile.confirm_for_refresh(
+            site, master, task.here, name, _AT_MASTER, **_asked(task)
+        )
+        if task.group.numbered:
+            numbers.keep_supplied(site, master, pair)
+        if row.site_ddl and follow_ddl.waiting(site_ddl.of(row.site_ddl), task.members):
+            raise DdlWaits
+        registered = _registered(master, task, row, pair)
+        faults.point("refresh.after_register")
+        logs = log_catalog.names(row.logs)
+        hold_master(master, task.members, "refresh", logs.values())
         nothing_since = idle.unchanged_position(
-            master, site, task, begun.pair.master, begun.registered, begun.logs, facts
+            master, site, task, pair.master, registered, logs
         )
         # Not rolled back: a rollback would make the server forget prepared plans.
         site.commit()
         if nothing_since is not None:
+            master.commit()
             return nothing_since, _unchanged(task)
-        begin.start_spark(task, begun)
-        contact = Contact.open(task, begun.pair, beside)
+        _start_spark(master, task)
+        contact = Contact.open(task, pair, beside)
         task.steps.begin(WINDOW)
-        seen = _window(site, task, begun)
+        seen = _window(master, site, task, registered)
         _make_logs_whole(task, seen)
         brought = _link_batches(task, seen, master)
         site.commit()
@@ -85,8 +112,9 @@ def refresh_once(
             here, compared, loaded = read_and_compare(
                 task, sides, contact, seen, progress
             )
-        # As above: this moment was only read.
+        # As above: these moments were only read.
         site.commit()
+        master.commit()
     faults.point("refresh.after_stage")
     task.steps.begin(MERGE)
     merged = commit(task, seen, compared, here, loaded)
@@ -94,6 +122,110 @@ def refresh_once(
     faults.point("refresh.after_merge")
     _finish(task, seen, compared)
     return seen.position, _reports(seen, compared, merged, loaded)
+
+
+def _registered(master: Connection, task: Task, row: Row[Any], pair: Pair) -> set[str]:
+    """Have the master keep its logs for all snapshots; those it kept them for before.
+
+    Parameters:
+        row: what the master was asked.
+    """
+    registered = kept(registration.known(row.registered), task.members)
+    registered |= _take_over(master, task, registered)
+    registered |= _take_back(master, task, registered, pair.master)
+    _register_new(master, task, registered)
+    return registered
+
+
+def _register_new(connection: Connection, task: Task, known: Collection[str]) -> None:
+    """Register the snapshots for which the master does not keep its log yet; commits.
+
+    These are about to be loaded; or the master forgot them, and they will be
+    compared completely.
+
+    Parameters:
+        connection: to the master, outside a transaction.
+        known: those that were registered a moment ago.
+    """
+    new = [m.key for m in task.members if not (m.loaded and m.key in known)]
+    if not new:
+        return
+    with connection.begin():
+        for member in task.members:
+            if member.key in known or find_log(connection, member.master) is None:
+                continue
+            registration.register(
+                connection,
+                site_id=task.who.site_id,
+                site_name=task.site.name,
+                snapshot=member.key,
+                table=member.master,
+                parents=[*member.asked],
+                updatable=member.updatable,
+            )
+        here = position.current(connection)
+        registration.advance(connection, task.who.site_id, new, here)
+
+
+def _take_over(connection: Connection, task: Task, known: Collection[str]) -> set[str]:
+    """Have the master keep its logs for snapshots since the image that filled them.
+
+    They were loaded while the master was away, and it has kept its logs for the image.
+    Commits.
+
+    Parameters:
+        connection: to the master, outside a transaction.
+        known: the snapshots for which it keeps them already.
+
+    Returns:
+        Those for which it does now.
+    """
+    found: set[str] = set()
+    for member in task.members:
+        shown = task.group.shown_by(member)
+        if member.key in known or not (member.image and member.loaded and shown):
+            continue
+        if member.asked:
+            continue
+        with connection.begin():
+            found |= registration.take_over(
+                connection,
+                task.who.site_id,
+                {member.key: member.master},
+                member.image,
+                shown,
+            )
+    return found
+
+
+def _take_back(
+    connection: Connection, task: Task, known: Collection[str], master: Identity
+) -> set[str]:
+    """Have the master keep its logs again for snapshots that it has released; commits.
+
+    They are kept from the moment on that the site shows. If the logs still reach back
+    to it, the refresh is fast.
+
+    Parameters:
+        connection: to the master, outside a transaction.
+        known: the snapshots for which it keeps them already.
+        master: who it is now: a position of another incarnation means nothing.
+
+    Returns:
+        Those for which it does now.
+    """
+    shown = {
+        member.key: seen
+        for member in task.members
+        if member.key not in known
+        and member.loaded
+        and (seen := task.group.shown_by(member))
+    }
+    if not shown or task.group.incarnation != master.incarnation:
+        return set()
+    with connection.begin():
+        found = registration.take_back(connection, task.who.site_id, shown)
+    return kept(found, task.members)
 
 
 def _finish(task: Task, seen: Window, compared: Sequence[Compared]) -> None:
@@ -109,17 +241,12 @@ def _finish(task: Task, seen: Window, compared: Sequence[Compared]) -> None:
 
 
 @traces.span("window")
-def _window(site: Connection, task: Task, begun: Begun) -> Window:
-    group, known, facts = task.group, begun.registered, begun.facts
+def _window(
+    master: Connection, site: Connection, task: Task, registered: Collection[str]
+) -> Window:
+    group = task.group
     return window.read(
-        begun.connection,
-        site,
-        task.who,
-        group,
-        task.members,
-        task.methods,
-        known,
-        facts,
+        master, site, task.who, group, task.members, task.methods, registered
     )
 
 
@@ -169,17 +296,29 @@ def _link_batches(task: Task, seen: Window, master: Connection) -> Sequence[str]
     return brought
 
 
+#: What the master is asked, besides who it is.
+_AT_MASTER = (registration.REGISTERED, log_catalog.NAMES, site_ddl.FOR_SITE)
+
+
+def _asked(task: Task) -> dict[str, Any]:
+    """The parameters of these."""
+    asked: dict[str, Any] = {
+        "its_snapshots": [member.key for member in task.members],
+        **log_catalog.asked(task.tables()),
+    }
+    if any(member.ddl_followed for member in task.members):
+        asked |= site_ddl.asked(follow_ddl.followed(task.members))
+    return asked
+
+
 def _tell_master(task: Task, seen: Window) -> None:
     """Tell the master what its logs and its notes for this site need not keep.
 
     Notes that it made after the moment that is shown stay in any case.
     """
     shown = seen.lost and not task.left and _shows_all_answers(task)
-    keys = [m.key for m in task.members]
-    if task.moments.shared and not (shown or task.group.has_promise):
-        task.moments.tell(task.master, task.who.site_id, keys, seen.position)
-        return
     with task.master.transaction() as connection:
+        keys = [m.key for m in task.members]
         registration.advance(connection, task.who.site_id, keys, seen.position)
         if shown:
             lost_rows.forget(connection, task.who.site_id)
@@ -202,6 +341,19 @@ def _shows_all_answers(task: Task) -> bool:
         to = task.group.master
         queues = [one for one in list_queues(connection) if one.destination == to]
         return refresh_coverage.nothing_waits(connection, queues)
+
+
+def _start_spark(master: Connection, task: Task) -> None:
+    """Start Spark before the moment that is compared, if it is needed and cold.
+
+    The start takes seconds. If the moment were held meanwhile, the master could not
+    clean up old rows, and no session could alter the tables.
+    """
+    if any(member.loaded for member in task.members) and not difference.is_warm():
+        task.steps.begin(START)
+        master.rollback()
+        difference.session()
+        hold_master(master, task.members, "refresh")
 
 
 def _sweep(task: Task, compared: Sequence[Compared]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import errors as pg
@@ -51,7 +51,6 @@ from snapshots.errors import (
     PositionMoved,
     WrongMethod,
 )
-from snapshots.refreshing.shared_moments import Moments
 from snapshots.spark.errors import SparkError
 
 #: No such value of a type, function, type, schema; values of other types.
@@ -75,10 +74,6 @@ class Task:
     #: snapshots of the group that are left behind (`snapshots.refreshing.possible`);
     #: they are not among the members
     left: tuple[tuple[Snapshot, Behind], ...] = ()
-    #: moments of masters that it may share with other refreshes
-    moments: Moments = field(default_factory=Moments)
-    #: the moment may not have begun before, by the monotonic clock
-    since: float = 0.0
 
     @property
     def who(self) -> Identity:
@@ -97,8 +92,6 @@ def read(
     named: list[str],
     options: RefreshOptions,
     steps: Steps,
-    moments: Moments | None = None,
-    since: float = 0.0,
 ) -> Task:
     """Read what a turn begins with.
 
@@ -128,8 +121,6 @@ def read(
         methods=_methods(keys, options.method),
         options=options,
         steps=steps,
-        moments=moments or Moments(),
-        since=since,
     )
     if not options.refresh_after_errors:
         _refuse_errors(task)

@@ -13,7 +13,6 @@ import snapshots
 from sites import Directory, Site
 from snapshots.definitions import refresh_group
 from snapshots.refreshing import many
-from snapshots.refreshing.shared_moments import Moments
 from snapshots.reports import GroupRefreshed
 from tests.divided import AIRPORTS, divide
 from tests.fix_commands import Snaptide
@@ -92,7 +91,7 @@ def test_no_group_begins_after_an_interrupt(
             over.set()
             super().shutdown(*given, **how)
 
-    def refreshed(site: Site, group: str, _moments: Moments) -> None:
+    def refreshed(site: Site, group: str) -> None:
         if site.name == "jfk":
             assert first.wait(10)
             raise KeyboardInterrupt
@@ -101,7 +100,7 @@ def test_no_group_begins_after_an_interrupt(
         assert over.wait(10)
 
     monkeypatch.setattr(many, "ThreadPoolExecutor", Pool)
-    monkeypatch.setattr(many, "refresh_sharing", refreshed)
+    monkeypatch.setattr(many, "refresh", refreshed)
     monkeypatch.setattr(refresh_group, "names", lambda *_: ["one", "two"])
     with pytest.raises(KeyboardInterrupt):
         snapshots.refresh_many([divided["jfk"], divided["lax"]])
