@@ -25,6 +25,7 @@ from sites.sessions.identity import Identity
 from sites.sessions.peers import Pair
 from snapshots.creating import answers, base_table, follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
+from snapshots.definitions import rewrites, snapshot
 from snapshots.definitions.refresh_notes import MERGE, START, WINDOW
 from snapshots.differences import (
     difference,
@@ -81,7 +82,7 @@ def refresh_once(
             numbers.keep_supplied(site, master, pair)
         if row.site_ddl and follow_ddl.waiting(site_ddl.of(row.site_ddl), task.members):
             raise DdlWaits
-        registered = _registered(master, task, row, pair)
+        registered = _registered(site, master, task, row, pair)
         faults.point("refresh.after_register")
         logs = log_catalog.names(row.logs)
         hold_master(master, task.members, "refresh", logs.values())
@@ -124,7 +125,9 @@ def refresh_once(
     return seen.position, _reports(seen, compared, merged, loaded)
 
 
-def _registered(master: Connection, task: Task, row: Row[Any], pair: Pair) -> set[str]:
+def _registered(
+    site: Connection, master: Connection, task: Task, row: Row[Any], pair: Pair
+) -> set[str]:
     """Have the master keep its logs for all snapshots; those it kept them for before.
 
     Parameters:
@@ -133,27 +136,33 @@ def _registered(master: Connection, task: Task, row: Row[Any], pair: Pair) -> se
     registered = kept(registration.known(row.registered), task.members)
     registered |= _take_over(master, task, registered)
     registered |= _take_back(master, task, registered, pair.master)
-    _register_new(master, task, registered)
+    _register_new(site, master, task, registered)
     return registered
 
 
-def _register_new(connection: Connection, task: Task, known: Collection[str]) -> None:
+def _register_new(
+    site: Connection, connection: Connection, task: Task, known: Collection[str]
+) -> None:
     """Register the snapshots for which the master does not keep its log yet; commits.
 
     These are about to be loaded; or the master forgot them, and they will be
-    compared completely.
+    compared completely. If this turn does not come to that, the next one finds them
+    registered: so the site notes it first.
 
     Parameters:
-        connection: to the master, outside a transaction.
+        site, connection: to the site and the master, outside a transaction.
         known: those that were registered a moment ago.
     """
     new = [m.key for m in task.members if not (m.loaded and m.key in known)]
     if not new:
         return
-    with connection.begin():
+    # The site commits first.
+    with connection.begin(), site.begin():
         for member in task.members:
             if member.key in known or find_log(connection, member.master) is None:
                 continue
+            if member.loaded:
+                site.execute(snapshot.change(member).values(rewrites.COMPARED))
             registration.register(
                 connection,
                 site_id=task.who.site_id,

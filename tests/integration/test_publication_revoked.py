@@ -150,6 +150,30 @@ def test_revoked_in_the_middle_of_a_refresh(
     assert run(granted, MINE) == run(hq, MINE)
 
 
+def test_other_rows_are_granted_and_a_refresh_fails_before_it_compares_all(
+    sites: Directory, granted: Site, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one finds its snapshot registered, and compares all rows even so."""
+    hq = sites["hq"]
+    masters.revoke(hq, "sales", "jfk")
+    grant_sales(hq, store, "4")
+
+    def fail() -> None:
+        raise SnaptideError("It breaks off.")
+
+    at = AtPoint("refresh.after_register", fail)
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", at.point)
+        with pytest.raises(SnaptideError, match="breaks off"):
+            refresh(granted, "sale", allow_mass_delete=True)
+    refresh(granted, "sale", allow_mass_delete=True)
+    shown = "SELECT * FROM public.sale ORDER BY id"
+    assert run(granted, shown) == run(
+        hq, shown.replace(" ORDER", " WHERE store_id = 4 ORDER")
+    )
+    assert refresh(granted, "sale")["sale"].method == "fast"
+
+
 def test_revoked_in_the_middle_of_a_check(
     sites: Directory, granted: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
