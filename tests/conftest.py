@@ -1,12 +1,13 @@
 """What all tests share: the plugins that start servers, and the marks that follow."""
 
 import signal
+from collections import Counter
 from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from sites import configured
+from sites import configured, faults
 from tests.seeds import ALWAYS_THE_SAME
 
 pytest_plugins = (
@@ -69,6 +70,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def not_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test find the settings that another one installed."""
     monkeypatch.setattr(configured, "_current", None)
+
+
+@pytest.fixture(autouse=True)
+def no_fault_has_struck(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a fault strike, though it struck in another test of this process."""
+    monkeypatch.setattr(faults, "_hits", Counter())
 
 
 def pytest_sessionstart() -> None:

@@ -410,7 +410,6 @@ def test_look_that_breaks_off_is_repeated(
     masters.look_at_contracts(hq)
     refreshed(hq, NEAR)
     machine.passes(2 * 1440 * MINUTE)
-    faults._hits.clear()
     monkeypatch.setenv("SNAPTIDE_FAULT", f"{point}:error")
     with pytest.raises(faults.InjectedFault):
         tasks.keep_contracts(hq)

@@ -12,11 +12,6 @@ from sites import faults
 from sites.faults import InjectedFault
 
 
-@pytest.fixture(autouse=True)
-def fresh_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faults, "_hits", type(faults._hits)())
-
-
 def test_point_does_nothing_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SNAPTIDE_FAULT", raising=False)
     faults.point("push.after_ship")
