@@ -67,8 +67,9 @@ MASTER = [
     "refresh.after_stage:kill",
     "refresh.after_sweep:kill",
     "refresh.before_advance:kill",
-    "write.after_update:kill",
-    "write.after_insert:kill",
+    # Of the push before it, which has the user's change.
+    "push.before_at_once:kill",
+    "push.after_at_once:kill",
 ]
 #: What a push gets to that carries the site's rows to the master.
 SITE = [
