@@ -11,7 +11,7 @@ from typing import Unpack
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError
 
 from deferred import sqlstate
 from deferred.batches import marker, reconcile, relay
@@ -140,9 +140,8 @@ def _push_in_turn(
 ) -> tuple[str, bool]:
     """Push if no other pusher is at work; the destination, and whether it was so."""
     with site.session() as origin, turns(origin) as turn:
-        asked_here = (_DESTINATIONS, TRIED)
         with autocommit(origin):
-            here = reconcile.look(origin, site.name, asked_here, pushed_to=asked)
+            here = _look(origin, site, asked)
             to = _destination(origin, here, asked)
         name = turn.name = to.name
         turn.held = bool(here.row.turn)
@@ -172,6 +171,16 @@ def _push_in_turn(
             raise _interrupted(origin, name, error, run.transactions) from error
         _note_success(origin, turn, run.transactions)
         return name, True
+
+
+def _look(origin: Connection, site: Site, asked: str | None) -> Look:
+    """Ask who the site is and where it pushes, and try the lock of a destination."""
+    look = partial(reconcile.look, origin, site.name, (_DESTINATIONS, TRIED))
+    try:
+        return look(pushed_to=asked)
+    except (DataError, UnicodeEncodeError):
+        # The name is no text of this database, so nothing is queued for it.
+        return look(pushed_to=None)
 
 
 def destinations(site: Site) -> list[str]:
