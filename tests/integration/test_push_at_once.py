@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import psycopg
 import pytest
 
@@ -21,6 +23,11 @@ WRITTEN = "push.after_at_once"
 CHANGES = {
     "update": "UPDATE items SET qty = qty + 1",
     "delete": "DELETE FROM items WHERE id > 1",
+}
+
+ONE = {
+    "update": "UPDATE items SET qty = 1 WHERE id = 700",
+    "delete": "DELETE FROM items WHERE id = 700",
 }
 
 
@@ -76,12 +83,13 @@ def test_a_row_in_conflict_that_is_looked_at_has_nothing_written(
     assert WRITTEN not in moments.reached
 
 
+@pytest.mark.parametrize("changes", [CHANGES, ONE], ids=["many", "one"])
 def test_a_row_that_changes_meanwhile_is_in_conflict(
-    linked: Directory, moments: Moments
+    linked: Directory, moments: Moments, changes: Mapping[str, str]
 ) -> None:
-    """Between the look at some rows and the write of all."""
+    """Between the look at some rows and the write of all, or before that of one."""
     hq, jfk = linked["hq"], linked["jfk"]
-    run(jfk, CHANGES["update"])
+    run(jfk, changes["update"])
     moments.at(
         "push.before_at_once",
         lambda: run(hq, "UPDATE items SET qty = 7 WHERE id = 700"),
@@ -120,12 +128,6 @@ def test_what_a_trigger_refuses_is_parked_as_ever(
     assert run(hq, "SELECT sum(qty) FROM items") == [(0,)]
 
 
-ONE = {
-    "update": "UPDATE items SET qty = 1 WHERE id = 700",
-    "delete": "DELETE FROM items WHERE id = 700",
-}
-
-
 @pytest.mark.parametrize("change", ONE.values(), ids=list(ONE))
 @pytest.mark.parametrize("theirs", [None, 7])
 def test_one_row_is_written_at_once_beside_others_who_write(
@@ -144,19 +146,6 @@ def test_one_row_is_written_at_once_beside_others_who_write(
     there = [row for row in rows(hq, "items") if row[0] == 700]
     agrees = [row for row in rows(jfk, "items") if row[0] == 700]
     assert there == (agrees if theirs is None else [(700, theirs, "note")])
-
-
-def test_one_row_that_changes_meanwhile_is_in_conflict(
-    linked: Directory, moments: Moments
-) -> None:
-    hq, jfk = linked["hq"], linked["jfk"]
-    run(jfk, ONE["update"])
-    moments.at(
-        "push.before_at_once",
-        lambda: run(hq, "UPDATE items SET qty = 7 WHERE id = 700"),
-    )
-    assert deferred.push(jfk).errors == 1
-    assert run(hq, "SELECT sum(qty) FROM items") == [(7,)]
 
 
 def test_what_was_cancelled_is_not_begun_in_another_way(linked: Directory) -> None:
