@@ -32,6 +32,7 @@ _EXACT = {
 _HASHED = {"interval", "jsonb"}
 
 _DIGITS = re.compile(r"^numeric\(\d+,(-?\d+)\)")
+_MOST_DIGITS = 1000
 #: Types whose values all have their length.
 _PADDED = re.compile(r"^(character|bit)\((\d+)\)(.*)")
 _LENGTH = re.compile(r"^(character varying|bit varying)\(\d+\)")
@@ -95,7 +96,7 @@ class Column:
         Only the write refuses such values, when it is known to which row they belong.
         The scale stays: digits are rounded, and no value is refused for them.
         """
-        widest = _DIGITS.sub(r"numeric(1000,\1)", self.recorded)
+        widest = _DIGITS.sub(rf"numeric({_MOST_DIGITS},\1)", self.recorded)
         return NativeType(_LENGTH.sub(r"\1", widest), self.equality)
 
     def as_large_as(self, other: Column) -> Column:
