@@ -66,7 +66,7 @@ def test_transactions_begin_again_where_another_connection_broke(
     with bags.session() as connection, bags.session() as broken:
         both = [connection]
         both.insert(place, broken)
-        with pytest.raises(psycopg.Error), autocommit(*both):
+        with pytest.raises(sa.exc.OperationalError), autocommit(*both):
             _driver(broken).close()
         assert holds_back(connection, bags)
         assert broken.invalidated
@@ -75,7 +75,7 @@ def test_transactions_begin_again_where_another_connection_broke(
 def test_transactions_begin_again_if_a_block_cannot_begin(bags: Site) -> None:
     with bags.session() as connection, bags.session() as broken:
         _driver(broken).close()
-        with pytest.raises(psycopg.Error), autocommit(connection, broken):
+        with pytest.raises(sa.exc.OperationalError), autocommit(connection, broken):
             pass
         assert holds_back(connection, bags)
 
