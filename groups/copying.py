@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
 from groups import shape
+from groups.errors import GroupChanging
 from groups.group import Group
 from sites import QualifiedName, Site, faults
 from sites.conditions import ranges
@@ -28,6 +29,8 @@ from sites.transfer.transport import copy_in, literal_text
 from sites.writing import triggered
 from sites.writing.write import parents_first
 from snapshots.differences import parallel_copy
+from snapshots.spark import claims
+from snapshots.spark.claims import Load
 
 if TYPE_CHECKING:
     from snapshots.spark.load import CopyJob
@@ -42,7 +45,7 @@ class Stretch:
     bound: bool
 
     def load_id(self, group: Group) -> uuid.UUID:
-        """The id of its tasks, which an attempt after a crash knows, too."""
+        """The id of its load, which an attempt after a crash knows, too."""
         return uuid.uuid5(group.id, str(self.tables[0].qualified))
 
 
@@ -65,6 +68,7 @@ def copy(
 
     Raises:
         LoadFailed: a table does not take the rows.
+        GroupChanging: another session copies them, too.
     """
     facts = {"sources": {str(group.id): model.name}}
     settings = triggered.as_brought(model.name, facts)
@@ -73,13 +77,29 @@ def copy(
     for stretch in stretches([describe(view, name) for name in group.tables]):
         jobs = _jobs(view, stretch, settings)
         on_progress = _after(total, progress)
-        load_id = stretch.load_id(group)
-        total += parallel_copy.run(model, to, jobs, moment, load_id, on_progress)
+        load = Load(id=stretch.load_id(group), moment=moment)
         with to.transaction() as target:
+            claims.begin(target, load)
+        total += parallel_copy.run(model, to, jobs, load, on_progress)
+        with to.transaction() as target:
+            _end(target, load, group)
             for table in stretch.tables:
                 analyze(target, table.sql())
         faults.point("group_join.after_stretch")
     return total
+
+
+def _end(target: Connection, load: Load, group: Group) -> None:
+    """End the load of a stretch.
+
+    Raises:
+        GroupChanging: another session has begun to fill its tables meanwhile.
+    """
+    if not claims.end(target, load):
+        raise GroupChanging(
+            f"Another session has begun to copy the rows of {group.name}.",
+            group=group.name,
+        )
 
 
 def empty(site: Site, group: Group, model: str) -> None:
@@ -89,7 +109,7 @@ def empty(site: Site, group: Group, model: str) -> None:
         connection.execute(select(*triggered.brought(model, facts)))
         known = [describe(connection, name) for name in group.tables]
         for stretch in stretches(known):
-            parallel_copy.end(connection, stretch.load_id(group))
+            claims.forget(connection, stretch.load_id(group))
         with silenced(connection, group.tables):
             for stretch in reversed(stretches(known)):
                 for table in reversed(stretch.tables):

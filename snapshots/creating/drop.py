@@ -23,6 +23,7 @@ from snapshots.definitions.errors import (
 )
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.merging import kept
+from snapshots.spark import claims
 
 
 def drop(site: Site, name: str, *, force: bool = False) -> None:
@@ -72,6 +73,7 @@ def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) 
                 _refuse_kept(connection, found)
             with ddl.dropping(f"Snapshot {found.key}"):
                 base_table.drop(connection, found, force=force)
+            claims.forget(connection, claims.id_of(found.base))
             kept.forget(connection, found.key)
             connection.execute(delete(catalog.snapshot).where(snapshot.named(found)))
             refresh_group.drop_if_empty(connection, found.refresh_group)

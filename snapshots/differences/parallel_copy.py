@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-from sqlalchemy import Connection
 
 from sites.progress import Progress
 from sites.sessions.site import Site
 from snapshots.differences import difference
-from snapshots.spark import claims
+from snapshots.spark.claims import Load
 
 if TYPE_CHECKING:
     from snapshots.spark.load import CopyJob
@@ -21,16 +18,15 @@ def run(
     source: Site,
     target: Site,
     jobs: Sequence[CopyJob],
-    moment: str,
-    load_id: uuid.UUID,
+    load: Load,
     progress: Progress | None = None,
 ) -> int:
-    """Copy rows; each job commits by itself.
+    """Copy rows; each job commits by itself, and the load goes on until `claims.end`.
 
     Parameters:
         jobs: together they copy all rows, each row once.
-        moment: exported by a transaction at the source that stays open meanwhile.
-        load_id: identifies the copy for `end`.
+        load: it has begun. A transaction at the source has exported its moment, and
+            stays open meanwhile.
 
     Returns:
         How many rows were written.
@@ -46,15 +42,6 @@ def run(
         source.libpq_uri(),
         target.libpq_uri(),
         jobs,
-        moment,
+        load,
         progress,
-        load_id=load_id,
     )
-
-
-def end(connection: Connection, load_id: uuid.UUID) -> None:
-    """Wait for tasks of a broken-off copy that still write, and let no other begin.
-
-    Tasks may outlive the process that started the copy.
-    """
-    claims.forget(connection, load_id)

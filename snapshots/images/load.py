@@ -36,9 +36,7 @@ from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.refresh_notes import LOAD as LOADING
 from snapshots.definitions.refresh_notes import MERGE, Done, Steps
-from snapshots.differences import parallel_copy
 from snapshots.differences.window import LOAD, Member, Window
-from snapshots.errors import PositionMoved
 from snapshots.images import fitting, manifest, slices
 from snapshots.images.errors import ImageDamaged, ImageExpired, SliceMissing
 from snapshots.images.manifest import ImageTable, Manifest, Slice
@@ -64,6 +62,10 @@ class _Load:
     folder: Path
     fitted: _Fitted
     progress: Progress | None
+
+    def of(self, member: Member) -> claims.Load:
+        """The load of a snapshot's base table."""
+        return claims.load_of(member.snapshot.base, str(self.image.id))
 
 
 def load_image(
@@ -221,11 +223,10 @@ def _begin(load: _Load) -> dict[str, Mapping[int, int]]:
     done: dict[str, Mapping[int, int]] = {}
     with load.site.transaction() as connection:
         for member, _ in load.fitted:
-            load_id = first_load.load_id(member.snapshot, load.image.id)
+            mine = load.of(member)
             if member.snapshot.image != load.image.id:
-                first_load.empty(connection, member.snapshot, load.image.id)
-                claims.begin(connection, load_id)
-            done[member.snapshot.key] = claims.done(connection, load_id)
+                first_load.begin(connection, member.snapshot, mine, load.image.id)
+            done[member.snapshot.key] = claims.done(connection, mine)
     return done
 
 
@@ -238,10 +239,11 @@ def _load_slice(load: _Load, member: Member, found: ImageTable, one: Slice) -> b
         PositionMoved: another process fills the table.
     """
     faults.point("image_load.before_slice")
-    load_id = first_load.load_id(member.snapshot, load.image.id)
+    mine = load.of(member)
     with load.site.transaction() as connection:
-        _refuse_ended(connection, member, load_id)
-        if not claims.claims(connection, load_id, one.number):
+        if not claims.is_open(connection, mine):
+            raise first_load.superseded(member.snapshot)
+        if not claims.claims(connection, mine, one.number):
             return False
         with (
             slices.opened(load.folder, one) as pieces,
@@ -259,25 +261,10 @@ def _load_slice(load: _Load, member: Member, found: ImageTable, one: Slice) -> b
             raise ImageDamaged(
                 f"{one.file} has {read} rows, not {one.rows}.", file=one.file
             )
-        claims.note(connection, load_id, one.number, written)
+        claims.note(connection, mine, one.number, written)
         faults.point("image_load.before_commit")
     faults.point("image_load.after_slice")
     return True
-
-
-def _refuse_ended(connection: Connection, member: Member, load_id: uuid.UUID) -> None:
-    """Make sure that a load goes on, and cannot be ended before this transaction.
-
-    Raises:
-        PositionMoved: another process fills the table, or has filled it.
-    """
-    if not claims.is_open(connection, load_id):
-        raise _ended(member)
-
-
-def _ended(member: Member) -> PositionMoved:
-    name = member.snapshot.key
-    return PositionMoved(f"Another process has begun to fill {name}.", snapshot=name)
 
 
 def _is_all(member: Member, found: ImageTable) -> bool:
@@ -322,11 +309,10 @@ def _finish(load: _Load, steps: Steps) -> dict[str, int]:
     members = [member for member, _ in load.fitted]
     rows: dict[str, int] = {}
     with load.site.transaction() as connection:
-        for member in members:
-            first_load.claim(connection, member)
-        merge.prepare(connection, load.group)
         for member, found in load.fitted:
             rows[member.snapshot.key] = _end(load, connection, member, found)
+        merge.prepare(connection, load.group)
+        for member, found in load.fitted:
             definition = fitting.definition(found, member.snapshot, load.image)
             first_load.finish(connection, member, definition, load.group.master)
         merge.settle(
@@ -349,18 +335,17 @@ def _finish(load: _Load, steps: Steps) -> dict[str, int]:
 
 
 def _end(load: _Load, connection: Connection, member: Member, found: ImageTable) -> int:
-    """End the load of a snapshot; return how many rows it has brought.
+    """End the load of a snapshot, and lock its table; return how many rows it brought.
 
     Raises:
         PositionMoved: the table does not have all slices, because another process has
             emptied it.
     """
-    load_id = first_load.load_id(member.snapshot, load.image.id)
-    _refuse_ended(connection, member, load_id)
-    done = claims.done(connection, load_id)
+    mine = load.of(member)
+    done = claims.done(connection, mine)
+    first_load.claim(connection, member, mine)
     if len(done) < len(found.slices):
-        raise _ended(member)
-    parallel_copy.end(connection, load_id)
+        raise first_load.superseded(member.snapshot)
     return sum(done.values())
 
 

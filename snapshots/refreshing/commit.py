@@ -29,6 +29,7 @@ from snapshots.merging import held_back, kept, merge, obstacles, work, writing
 from snapshots.merging.merge import Merged
 from snapshots.merging.work import Work
 from snapshots.refreshing import first_load
+from snapshots.refreshing.first_load import Loaded
 from snapshots.refreshing.task import Task
 from snapshots.reports import SnapshotReport
 
@@ -39,13 +40,13 @@ def commit(
     seen: Window,
     compared: Sequence[Compared],
     here: str,
-    loaded: Mapping[str, int],
+    loaded: Mapping[str, Loaded],
 ) -> dict[str, Merged]:
     """Bring the group to the moment that was read, and report on each snapshot.
 
     Parameters:
         here: the moment of the site at which its rows were read.
-        loaded: by snapshot, the rows of its first load.
+        loaded: by snapshot, its first load.
     """
     writing = partial(_commit, task, seen, compared, here, loaded)
     return retry.in_new_sessions(task.site.release, writing)
@@ -56,14 +57,14 @@ def _commit(
     seen: Window,
     compared: Sequence[Compared],
     here: str,
-    loaded: Mapping[str, int],
+    loaded: Mapping[str, Loaded],
 ) -> dict[str, Merged]:
     definitions = _definitions(task, seen)
     methods = {m.snapshot.key: m.method for m in seen.members}
     new = [m for m in seen.members if m.method == LOAD]
     with task.site.transaction() as connection:
         for member in new:
-            first_load.claim(connection, member)
+            first_load.claim(connection, member, loaded[member.snapshot.key].load)
         merge.prepare(connection, task.group)
         # Read once: while the group is refreshed, nobody alters its snapshots.
         queues = _queues(connection)
@@ -92,7 +93,7 @@ def _done(
     methods: Mapping[str, str],
     compared: Sequence[Compared],
     merged: Mapping[str, Merged],
-    loaded: Mapping[str, int],
+    loaded: Mapping[str, Loaded],
 ) -> Done:
     """What the refresh did, for its note."""
     held = Counter[str]()
@@ -107,7 +108,8 @@ def _done(
             for one in compared
             if one.way is not None
         },
-        inserted=sum(one.inserted for one in written) + sum(loaded.values()),
+        inserted=sum(one.inserted for one in written)
+        + sum(one.rows for one in loaded.values()),
         updated=sum(one.updated for one in written),
         deleted=sum(one.deleted for one in written),
         held=held,

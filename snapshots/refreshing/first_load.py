@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
@@ -20,10 +21,8 @@ from snapshots.definitions.snapshot import Snapshot, change, named
 from snapshots.differences import images, parallel_copy
 from snapshots.differences.window import Member
 from snapshots.errors import FirstLoadByAnother, PositionMoved
-
-#: A table has one load at a time, with an id made from the table's name: the next
-#: load finds the remains of one that died.
-_LOADS = uuid.UUID("6f0c5d0e-5a0b-4b5e-9a43-6a6f61642424")
+from snapshots.spark import claims
+from snapshots.spark.claims import Load
 
 #: Types whose values all versions of the server send and receive alike, as
 #: `format_type()` prints them.
@@ -38,6 +37,14 @@ _SENT_ALIKE = frozenset(
 LOCK_TIMEOUT = "60s"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A base table that is filled, and not yet one that users see."""
+
+    rows: int
+    load: Load
+
+
 def copy(
     site: Site,
     master: Site,
@@ -45,25 +52,25 @@ def copy(
     moment: str,
     member: Member,
     progress: Progress | None,
-) -> int:
+) -> Loaded:
     """Fill a base table from ranges of the master table, in parallel; commits.
 
-    The remains of an earlier attempt are removed first.
+    The remains of an earlier attempt are removed first. The load goes on until `claim`
+    ends it.
 
     Parameters:
         reader: the transaction at the master that exported `moment`, kept open.
 
-    Returns:
-        How many rows were written.
-
     Raises:
         FirstLoadByAnother: the site's user does not own the table.
+        PositionMoved: another process has filled it meanwhile.
         LoadFailed: a range could not be copied.
     """
     from snapshots.spark.load import CopyJob
 
+    load = claims.load_of(member.snapshot.base, moment)
     with site.transaction() as connection:
-        empty(connection, member.snapshot)
+        begin(connection, member.snapshot, load)
     parts = _ranges(reader, member)
     target = copy_in(member.base.sql(), member.carried).as_string()
     jobs = [
@@ -75,8 +82,8 @@ def copy(
         )
         for part in parts
     ]
-    load = load_id(member.snapshot)
-    return parallel_copy.run(master, site, jobs, moment, load, progress)
+    rows = parallel_copy.run(master, site, jobs, load, progress)
+    return Loaded(rows=rows, load=load)
 
 
 def _ranges(reader: Connection, member: Member) -> Sequence[Range]:
@@ -115,23 +122,13 @@ def fit_in_binary(there: Sequence[str], here: Sequence[str]) -> bool:
     return there == here and "bytea" in here and _SENT_ALIKE.issuperset(here)
 
 
-def load_id(snapshot: Snapshot, image: uuid.UUID | None = None) -> uuid.UUID:
-    """What the load of a base table is called; each image has its own.
-
-    So a process that was believed dead cannot take part in a load that reads another
-    moment.
-
-    Parameters:
-        image: whose rows they are; None if they come from the master.
-    """
-    whose = "" if image is None else f" {image}"
-    return uuid.uuid5(_LOADS, f"{snapshot.base}{whose}")
-
-
-def empty(
-    connection: Connection, snapshot: Snapshot, image: uuid.UUID | None = None
+def begin(
+    connection: Connection,
+    snapshot: Snapshot,
+    load: Load,
+    image: uuid.UUID | None = None,
 ) -> None:
-    """Remove the remains of an earlier load, of which nothing can write any more.
+    """Begin a load, and remove the remains of an earlier one, which writes no more.
 
     Parameters:
         image: whose rows are to come; None if they come from the master.
@@ -142,13 +139,12 @@ def empty(
     """
     _refuse_another(connection, snapshot)
     at = catalog.snapshot.c
-    unfilled = select(at.image).where(named(snapshot), ~at.loaded).with_for_update()
-    found = connection.execute(unfilled).one_or_none()
-    if found is None:
+    unfilled = select(at.name).where(named(snapshot), ~at.loaded).with_for_update()
+    if connection.scalar(unfilled) is None:
         raise PositionMoved(f"Snapshot {snapshot.key} was filled in the meantime.")
-    for whose in {None, found.image, image}:
-        parallel_copy.end(connection, load_id(snapshot, whose))
+    claims.forget(connection, load.id)
     ddl.truncate(connection, snapshot.base)
+    claims.begin(connection, load)
     connection.execute(change(snapshot).values(image=image))
 
 
@@ -162,15 +158,27 @@ def _refuse_another(connection: Connection, snapshot: Snapshot) -> None:
         )
 
 
-def claim(connection: Connection, member: Member) -> None:
-    """Lock the loaded table before the merge, which hardly waits for locks.
+def claim(connection: Connection, member: Member, load: Load) -> None:
+    """End a load, and lock its table before the merge, which hardly waits for locks.
 
     The server may be counting its rows (autovacuum), and gives way only to a session
     that has waited for deadlock_timeout. No user can see the table yet.
+
+    Raises:
+        PositionMoved: another process has emptied the table since.
     """
     timeout = func.set_config("lock_timeout", LOCK_TIMEOUT, True)
     connection.execute(select(timeout))
+    if not claims.end(connection, load):
+        raise superseded(member.snapshot)
     ddl.lock(connection, member.snapshot.base)
+
+
+def superseded(snapshot: Snapshot) -> PositionMoved:
+    """The error of a load that has ended because another process has begun one."""
+    return PositionMoved(
+        f"Another process has begun to fill {snapshot.key}.", snapshot=snapshot.key
+    )
 
 
 def finish(

@@ -29,6 +29,7 @@ from snapshots.differences.comparison import Compared, Small
 from snapshots.differences.window import LOAD, Member, Window
 from snapshots.keys import Keys, Sides
 from snapshots.refreshing import first_load
+from snapshots.refreshing.first_load import Loaded
 from snapshots.refreshing.task import Task, hold
 
 #: What a window needs before the site's own moment, and how many seconds that took.
@@ -82,14 +83,14 @@ def read_and_compare(
     contact: Contact,
     seen: Window,
     progress: Progress | None,
-) -> tuple[str, list[Compared], dict[str, int]]:
+) -> tuple[str, list[Compared], dict[str, Loaded]]:
     """Begin the site's own moment, and compare it with the master's.
 
     Parameters:
         contact: has both sides remember the window.
 
     Returns:
-        The site's position, the differences, and the rows of each first load.
+        The site's position, the differences, and by snapshot each first load.
     """
     master = sides.master.at
     known = [m for m in seen.members if m.method != LOAD]
@@ -201,7 +202,7 @@ def _compare(
 
 def _load(
     task: Task, master: Connection, seen: Window, progress: Progress | None
-) -> dict[str, int]:
+) -> dict[str, Loaded]:
     new = [m for m in seen.members if m.method == LOAD]
     if not new:
         return {}

@@ -48,6 +48,7 @@ from snapshots.refreshing import (
     past_refreshes,
 )
 from snapshots.refreshing.commit import commit
+from snapshots.refreshing.first_load import Loaded
 from snapshots.refreshing.moments import Contact, read_and_compare
 from snapshots.refreshing.task import (
     Task,
@@ -385,12 +386,12 @@ def _reports(
     seen: Window,
     compared: Sequence[Compared],
     merged: Mapping[str, Merged],
-    loaded: Mapping[str, int],
+    loaded: Mapping[str, Loaded],
 ) -> tuple[SnapshotReport, ...]:
     keys = {c.member.snapshot.key: c.window_keys for c in compared}
     return tuple(
         replace(merged[name].report, window_keys=keys[name])
         if (name := m.snapshot.key) in merged
-        else SnapshotReport(name=name, method=m.method, inserted=loaded[name])
+        else SnapshotReport(name=name, method=m.method, inserted=loaded[name].rows)
         for m in seen.members
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Integer, Table, Uuid
+from sqlalchemy import BigInteger, Column, Integer, Table, Text, Uuid
 
 from sites.catalog import metadata
 
@@ -13,4 +13,6 @@ load_range = Table(
     Column("load_id", Uuid, primary_key=True),
     Column("range_no", Integer, primary_key=True),
     Column("rows", BigInteger, nullable=False),
+    # What the load copies, in range 0: the exported moment of the source, or an image.
+    Column("moment", Text),
 )

@@ -9,7 +9,6 @@ the range before it copies (`snapshots.spark.claims`).
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from sites.transfer import arrow
 from sites.transfer.transport import hand_on
 from snapshots.spark import claims
 from snapshots.spark.catalog import load_range
+from snapshots.spark.claims import Load
 from snapshots.spark.errors import LoadFailed, of_task
 
 _POLL_SECONDS = 0.5
@@ -60,21 +60,21 @@ def copy_ranges(
     source_uri: str,
     target_uri: str,
     jobs: Sequence[CopyJob],
-    snapshot: str,
+    load: Load,
     progress: Progress | None = None,
-    *,
-    load_id: uuid.UUID | None = None,
 ) -> int:
     """Copy ranges from one database to another; commits each one there.
+
+    If all are there, the load goes on until the caller ends it, with what makes the
+    table one that is loaded.
 
     Parameters:
         source_uri, target_uri: as `Site.libpq_uri()` gives them; the target has
             the schema `snaptide`.
         jobs: together they copy all rows, each row once.
-        snapshot: exported by a transaction at the source that stays open until
-            this returns; all ranges see its moment.
+        load: it has begun (`claims.begin`). Its moment is exported by a transaction
+            at the source that stays open until this returns; all ranges see it.
         progress: called twice a second from another thread, and at the end.
-        load_id: lets the caller `claims.forget` the load after a crash.
 
     Returns:
         How many rows were written.
@@ -84,20 +84,18 @@ def copy_ranges(
             this load writes to it any more: it can be emptied.
         NoConnectionFree: a task found none; the same holds.
     """
-    load = load_id or uuid.uuid4()
-    with _begin(target_uri) as connection:
-        claims.begin(connection, load)
     try:
         with _reported(target_uri, load, progress):
-            _run(spark, _task(source_uri, target_uri, jobs, snapshot, load), len(jobs))
+            _run(spark, _task(source_uri, target_uri, jobs, load), len(jobs))
         with _begin(target_uri) as connection:
             rows = _finished(connection, load, len(jobs))
-    except (PySparkException, sa.exc.DBAPIError) as error:
-        said = _safe(error, source_uri, target_uri)
-        raise of_task(LoadFailed, said, load_id=load) from None
-    finally:
+    except BaseException as error:
         with _begin(target_uri) as connection:
-            claims.forget(connection, load)
+            claims.end(connection, load)
+        if not isinstance(error, (PySparkException, sa.exc.DBAPIError)):
+            raise
+        said = _safe(error, source_uri, target_uri)
+        raise of_task(LoadFailed, said, load_id=load.id) from None
     if progress is not None:
         progress(rows, rows, "rows")
     return rows
@@ -107,8 +105,7 @@ def copy_range(
     source_uri: str,
     target_uri: str,
     job: CopyJob,
-    snapshot: str,
-    load: uuid.UUID,
+    load: Load,
     number: int,
 ) -> int:
     """Copy one range in one transaction, unless it is copied or the load is over.
@@ -125,7 +122,7 @@ def copy_range(
             target.execute(sa.select(sa.func.set_config(name, value, True)))
         jobs = (job, *job.then)
         with silenced(target, (one.into for one in jobs)):
-            rows = _pipe(source_uri, raw(target), jobs, snapshot)
+            rows = _pipe(source_uri, raw(target), jobs, load.moment)
         claims.note(target, load, number, rows)
         return rows
 
@@ -134,15 +131,15 @@ def _pipe(
     source_uri: str,
     target: psycopg.Connection[tuple[object, ...]],
     jobs: Sequence[CopyJob],
-    snapshot: str,
+    moment: str,
 ) -> int:
     with full.wait_for(
         lambda: psycopg.connect(source_uri, prepare_threshold=None)
     ) as source:
         source.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         source.read_only = True
-        moment = sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot))
-        source.execute(moment)
+        begin = sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(moment))
+        source.execute(begin)
         return sum(_copy(source, target, job) for job in jobs)
 
 
@@ -161,17 +158,13 @@ def _copy(
 
 
 def _task(
-    source_uri: str,
-    target_uri: str,
-    jobs: Sequence[CopyJob],
-    snapshot: str,
-    load: uuid.UUID,
+    source_uri: str, target_uri: str, jobs: Sequence[CopyJob], load: Load
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def copy_numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             numbers = batch.column(0).to_pylist()
             rows = [
-                copy_range(source_uri, target_uri, jobs[n - 1], snapshot, load, n)
+                copy_range(source_uri, target_uri, jobs[n - 1], load, n)
                 for n in numbers
             ]
             yield pa.RecordBatch.from_pydict({"rows": pa.array(rows, pa.int64())})
@@ -190,8 +183,10 @@ def _run(
         numbers.mapInArrow(task, "rows bigint").collect()
 
 
-def _finished(connection: sa.Connection, load: uuid.UUID, ranges: int) -> int:
+def _finished(connection: sa.Connection, load: Load, ranges: int) -> int:
     """Count the rows that were written, and check that no range is missing."""
+    if not claims.is_open(connection, load):
+        raise LoadFailed("Another process has begun to fill the table.")
     done = claims.done(connection, load)
     if len(done) != ranges:
         raise LoadFailed(f"{ranges - len(done)} of {ranges} ranges are missing.")
@@ -199,7 +194,7 @@ def _finished(connection: sa.Connection, load: uuid.UUID, ranges: int) -> int:
 
 
 @contextmanager
-def _reported(uri: str, load: uuid.UUID, progress: Progress | None) -> Iterator[None]:
+def _reported(uri: str, load: Load, progress: Progress | None) -> Iterator[None]:
     """Report how far the load is while the block runs."""
     if progress is None:
         yield
@@ -216,9 +211,9 @@ def _reported(uri: str, load: uuid.UUID, progress: Progress | None) -> Iterator[
         poller.join()
 
 
-def _poll(uri: str, load: uuid.UUID, progress: Progress, over: threading.Event) -> None:
+def _poll(uri: str, load: Load, progress: Progress, over: threading.Event) -> None:
     rows = sa.select(sa.func.coalesce(sa.func.sum(load_range.c.rows), 0)).where(
-        load_range.c.load_id == load
+        load_range.c.load_id == load.id
     )
     while not over.wait(_POLL_SECONDS):
         with _begin(uri) as connection:

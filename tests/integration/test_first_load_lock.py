@@ -1,4 +1,4 @@
-"""A first load, and the server's own look at the table that it has just filled."""
+"""A first load beside the server, and beside a process that was believed dead."""
 
 import threading
 
@@ -6,6 +6,9 @@ import pytest
 
 import snapshots
 from sites import Directory
+from snapshots.definitions import snapshot
+from snapshots.refreshing import first_load
+from snapshots.spark import claims
 from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.linked_table import run
@@ -55,3 +58,40 @@ def test_autovacuum_at_the_loaded_table_is_waited_for(
     finally:
         ended.set()
         server.join()
+
+
+def test_a_table_that_another_process_empties_is_not_taken_for_loaded(
+    sites: Directory, moments: Moments
+) -> None:
+    """The lock of a refresh goes with its session, and the next one begins anew."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY)",
+        "INSERT INTO public.t SELECT generate_series(1, 9)",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq")
+
+    def another_begins() -> None:
+        with jfk.transaction() as connection:
+            found = snapshot.read(connection, "t")
+            first_load.begin(connection, found, claims.load_of(found.base, "later"))
+
+    moments.at("refresh.after_stage", another_begins)
+    assert refresh(jfk, "t")["t"].inserted == 9
+    assert run(jfk, "SELECT count(*) FROM public.t") == [(9,)]
+    assert moments.reached.count("refresh.after_stage") == 2  # it has begun again
+    assert run(jfk, "SELECT 1 FROM snaptide.load_range") == []
+
+
+def test_a_snapshot_that_is_dropped_ends_its_load(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE TABLE public.t (id int PRIMARY KEY)")
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq")
+    with jfk.transaction() as connection:
+        found = snapshot.read(connection, "t")
+        first_load.begin(connection, found, claims.load_of(found.base, "dead"))
+    snapshots.drop(jfk, "t")
+    assert run(jfk, "SELECT 1 FROM snaptide.load_range") == []

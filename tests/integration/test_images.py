@@ -20,6 +20,7 @@ from snapshots.definitions import snapshot
 from snapshots.errors import PositionMoved
 from snapshots.images import load
 from snapshots.refreshing import first_load
+from snapshots.spark import claims
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worker import WriteSettings
@@ -236,7 +237,8 @@ def test_two_processes_that_fill_one_snapshot(
 
     def another_begins() -> None:
         with jfk.transaction() as connection:
-            first_load.empty(connection, snapshot.read(connection, "p"))
+            found = snapshot.read(connection, "p")
+            first_load.begin(connection, found, claims.load_of(found.base, "later"))
 
     for place in ("_load_slice", "_finish"):
         real = getattr(load, place)

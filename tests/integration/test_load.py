@@ -20,6 +20,7 @@ from sites.conditions.ranges import ctid_ranges
 from sites.names import QualifiedName
 from sites.sessions.site import Site
 from sites.transfer.transport import literal_text
+from snapshots.spark import claims
 from tests.fix_db import MakeDatabase
 from tests.linked_table import rows, run
 
@@ -84,6 +85,13 @@ def moment(site: Site) -> Iterator[tuple[sa.Connection, str]]:
         yield exporter, str(exporter.scalar(sa.text("SELECT pg_export_snapshot()")))
 
 
+def begun(site: Site, snapshot: str = "00000001-00000001-1") -> claims.Load:
+    load = claims.Load(id=uuid.uuid5(uuid.NAMESPACE_OID, "copied"), moment=snapshot)
+    with site.transaction() as connection:
+        claims.begin(connection, load)
+    return load
+
+
 @pytest.mark.parametrize("parts", [1, 3])
 def test_copies_the_table_of_one_moment(
     spark: SparkSession, directory: Directory, parts: int
@@ -97,17 +105,21 @@ def test_copies_the_table_of_one_moment(
         assert len(work) == parts
         expected = rows(hq, "t")
         run(hq, "DELETE FROM public.t WHERE n % 2 = 0")
+        load = begun(branch, snapshot)
         copied = copy_ranges(
             spark,
             hq.libpq_uri(),
             branch.libpq_uri(),
             work,
-            snapshot,
+            load,
             lambda *now: told.append(now),
         )
     assert copied == 5000
     assert rows(branch, "copied") == expected
     assert told[-1] == (5000, 5000, "rows")
+    assert ledger(branch) == 1 + parts
+    with branch.transaction() as connection:
+        assert claims.end(connection, load)
     assert ledger(branch) == 0
 
 
@@ -115,7 +127,8 @@ def test_no_ranges_are_no_rows(spark: SparkSession, directory: Directory) -> Non
     from snapshots.spark.load import copy_ranges
 
     uri = directory["branch"].libpq_uri()
-    assert copy_ranges(spark, uri, uri, [], "00000001-00000001-1") == 0
+    load = begun(directory["branch"])
+    assert copy_ranges(spark, uri, uri, [], load) == 0
 
 
 def test_a_range_that_fails_ends_the_load(
@@ -126,35 +139,31 @@ def test_a_range_that_fails_ends_the_load(
 
     hq, branch = directory["hq"], directory["branch"]
     run(branch, "ALTER TABLE public.copied ADD CHECK (n <> 4999)")
-    load = uuid.uuid4()
     with moment(hq) as (exporter, snapshot):
+        load = begun(branch, snapshot)
         work = jobs(exporter, 3)
         uris = hq.libpq_uri(), branch.libpq_uri()
         with pytest.raises(LoadFailed, match="check constraint"):
-            copy_ranges(spark, *uris, work, snapshot, load_id=load)
+            copy_ranges(spark, *uris, work, load)
         before = rows(branch, "copied")
         # A task that Spark gave up may still come: the load is over.
-        assert copy_range(*uris, work[0], snapshot, load, 1) == 0
+        assert copy_range(*uris, work[0], load, 1) == 0
     assert rows(branch, "copied") == before
     assert ledger(branch) == 0
 
 
 def test_a_partition_that_runs_twice_writes_once(directory: Directory) -> None:
-    from snapshots.spark.catalog import load_range
     from snapshots.spark.load import copy_range
 
     hq, branch = directory["hq"], directory["branch"]
-    load = uuid.uuid4()
-    with branch.begin() as connection:
-        gate = {"load_id": load, "range_no": 0, "rows": 0}
-        connection.execute(sa.insert(load_range), gate)
     written: list[int] = []
     with moment(hq) as (exporter, snapshot):
+        load = begun(branch, snapshot)
         [job] = jobs(exporter, 1)
 
         def attempt() -> None:
             uris = hq.libpq_uri(), branch.libpq_uri()
-            written.append(copy_range(*uris, job, snapshot, load, 1))
+            written.append(copy_range(*uris, job, load, 1))
 
         runs = [threading.Thread(target=attempt) for _ in range(4)]
         for each in runs:
@@ -164,6 +173,28 @@ def test_a_partition_that_runs_twice_writes_once(directory: Directory) -> None:
         attempt()
     assert sorted(written) == [0, 0, 0, 0, 5000]
     assert len(rows(branch, "copied")) == 5000
+
+
+def test_a_task_of_another_moment_writes_nothing(directory: Directory) -> None:
+    """A process that was believed dead goes on, while another one loads the table."""
+    from snapshots.spark.load import copy_range
+
+    hq, branch = directory["hq"], directory["branch"]
+    uris = hq.libpq_uri(), branch.libpq_uri()
+    with moment(hq) as (exporter, early), moment(hq) as (_, late):
+        [job] = jobs(exporter, 1)
+        first = begun(branch, early)
+        with branch.transaction() as connection:
+            claims.forget(connection, first.id)
+        second = begun(branch, late)
+        assert copy_range(*uris, job, first, 1) == 0
+        with branch.transaction() as connection:
+            assert not claims.end(connection, first)
+        assert copy_range(*uris, job, second, 1) == 5000
+    with branch.transaction() as connection:
+        assert claims.done(connection, second) == {1: 5000}
+        assert claims.end(connection, second)
+    assert ledger(branch) == 0
 
 
 def test_bytes_travel_as_the_servers_hold_them(
@@ -204,6 +235,6 @@ def test_errors_do_not_show_passwords(
         into=QualifiedName("public", "copied"),
     )
     with pytest.raises(LoadFailed) as caught:
-        copy_ranges(spark, source, branch.libpq_uri(), [job], "00000001-00000001-1")
+        copy_ranges(spark, source, branch.libpq_uri(), [job], begun(branch))
     assert "hunter2" not in str(caught.value)
     assert "Connection refused" in str(caught.value) or "failed" in str(caught.value)
