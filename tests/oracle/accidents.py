@@ -18,6 +18,7 @@ from snapshots.errors import (
     PositionMoved,
     RefreshRunning,
     SnapshotLogTooYoung,
+    StageLost,
 )
 from tests.oracle.cast import Cast
 from tests.oracle.drafts import Draft, drafts
@@ -27,7 +28,7 @@ from tests.oracle.world import MASTER, SITES
 #: What can happen; what stands here often happens often.
 KINDS = (
     *("write", "write", "write", "commit", "error", "error"),
-    *("cut", "push", "refresh", "purge", "kill"),
+    *("cut", "push", "refresh", "purge", "kill", "overtake", "overtake"),
 )
 
 
@@ -115,10 +116,16 @@ def _happen(cast: Cast, accident: Accident) -> None:
             _attempt(cast, partial(cast.refresh, site, "all"), accident)
         case "purge":
             cast.purge(site)
+        case "overtake":
+            for what in cast.overtaking(site):
+                _attempt(cast, what, accident)
 
 
 #: Others are at work, were at work, or have changed what is to be dropped.
 _ALWAYS = (PushInterrupted, RefreshRunning, SnapshotLogTooYoung, UndeliveredCalls)
+
+#: Another process has done what this one was about to do.
+_OVERTAKEN = (PositionMoved, PushRunning, StageLost)
 
 
 def _explained(error: Exception, happened: Accident | None) -> bool:
@@ -132,7 +139,9 @@ def _explained(error: Exception, happened: Accident | None) -> bool:
     if happened.what == "refresh":
         # In mid-push, where the two sides have not agreed yet, it is asked to wait.
         return isinstance(error, PositionMoved | PushRunning)
-    return happened.what in ("cut", "kill") and _is_lost_line(error)
+    if happened.what == "overtake" and isinstance(error, _OVERTAKEN):
+        return True
+    return happened.what in ("cut", "kill", "overtake") and _is_lost_line(error)
 
 
 def _is_lost_line(error: BaseException) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import psycopg
 from psycopg import sql
 
 import deferred
@@ -24,6 +25,20 @@ from tests.oracle.world import MASTER, SITES, World
 
 #: How often everything is pushed and refreshed before "nothing waits" must be true.
 ROUNDS = 5
+
+
+#: Ends the sessions of a database that hold a lock on some work.
+_END_LOCKS = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'snaptide%'
+  AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')
+"""
+
+_WRITING = """
+SELECT FROM pg_stat_activity
+WHERE datname = current_database() AND backend_xid IS NOT NULL
+  AND application_name LIKE 'snaptide%'
+"""
 
 
 class Cast:
@@ -160,6 +175,26 @@ class Cast:
             self.users.pop(one).rollback()
         self.stage.start(site)
         self.story.count("servers killed")
+
+    def overtaking(self, site: str) -> Iterator[Callable[[], None]]:
+        """End the sessions that keep others from the same work, and let these begin.
+
+        Whoever has been kept from nothing so far goes on, and does not know. If he has
+        written and not committed, nobody comes: he would be waited for, and one thread
+        plays everybody.
+        """
+        with psycopg.connect(self.world.urls[site], autocommit=True) as administrator:
+            ended = administrator.execute(_END_LOCKS).fetchall()
+        self.story.count("locks lost", len(ended))
+        if any(self._writing(one) for one in (MASTER, site)):
+            return
+        yield partial(self.push, site)
+        yield partial(self.refresh, site, "all")
+
+    def _writing(self, site: str) -> bool:
+        """Whether a session of Snaptide's is in the middle of a write."""
+        with psycopg.connect(self.world.urls[site]) as connection:
+            return connection.execute(_WRITING).fetchone() is not None
 
     def settle(self) -> None:
         """Commit, push and refresh until nothing waits; then check everything."""
