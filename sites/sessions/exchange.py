@@ -143,8 +143,9 @@ def exchange(connection: Connection, *statements: Bound) -> list[Answer]:
 def send(connection: Connection, *statements: Bound) -> list[Later]:
     """Send statements as a transaction of their own, and go on without the answers.
 
-    For a session outside a transaction. Whatever uses it next waits for the answers
-    first, and raises the error if there was one.
+    In a transaction, or with statements that are held in one, they are part of it.
+    Whatever uses the session next waits for the answers first, and raises the error if
+    there was one.
     """
     asked = [Later(one, connection) for one in statements]
     with reported(connection, said=str(statements[0])):
@@ -290,12 +291,14 @@ def _start(
     # What Python cannot carry is refused before anything is sent, and the rest waits.
     each = [*session.held, *asked]
     sending = [(one, _dumped(session, one.statement)) for one in each]
-    session.held.clear()
-    session.new, answers = {}, list[Later | None]()
+    # What is held waits in a transaction, also for statements that need none.
     begins = (
-        not (apart or driver.autocommit)
+        (session.held or not apart)
+        and not driver.autocommit
         and driver.info.transaction_status is TransactionStatus.IDLE
     )
+    session.held.clear()
+    session.new, answers = {}, list[Later | None]()
     with driver.lock, _leaving_at_failure(pgconn):
         pgconn.enter_pipeline_mode()
         if _CLOSES:

@@ -230,6 +230,14 @@ def test_what_was_sent_and_failed_is_heard_of_without_a_transaction(hq: Site) ->
     assert _done(hq) == [3]
 
 
+def test_what_is_held_stays_in_its_transaction_if_others_are_sent(hq: Site) -> None:
+    with hq.session() as connection:
+        _ADD.hold(connection, n=1)
+        send(connection, _ADD.bound(n=2))
+        connection.rollback()
+    assert _done(hq) == []
+
+
 def test_a_savepoint_is_released_with_what_follows(hq: Site) -> None:
     with hq.transaction() as connection:
         savepoint = connection.begin_nested()
