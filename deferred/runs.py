@@ -89,6 +89,11 @@ def last_look(connection: Connection) -> datetime | None:
     return connection.scalar(select(beat.c.looked_at))
 
 
+def is_away(looked_at: datetime | None, now: datetime) -> bool:
+    """Whether beat, by its last look at a site, asks for no runs there."""
+    return looked_at is None or looked_at < now - GRACE
+
+
 def overdue(connection: Connection) -> list[Overdue]:
     """The runs that are late, by kind and subject."""
     late = func.now() - GRACE

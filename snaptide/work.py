@@ -96,7 +96,7 @@ class Work:
     @property
     def beat_is_away(self) -> bool:
         """Whether nothing asks for the runs."""
-        return self.looked_at is None or self.now - self.looked_at > runs.GRACE
+        return runs.is_away(self.looked_at, self.now)
 
 
 def work_at(site: Site) -> Work:

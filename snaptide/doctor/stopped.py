@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from deferred import runs
 from deferred.error_catalog import WITHDRAWN
 from deferred.queues.backlog import Backlog
 from deferred.queues.destination_state import State
@@ -87,7 +88,7 @@ def _schedules(found: Reading, site: str) -> Iterator[Finding]:
 def _beat(found: Reading, site: str) -> Iterator[Finding]:
     """A finding if beat does not look at this site, and a schedule needs it."""
     looked_at = found.looked_at
-    if looked_at is not None and looked_at >= found.now - GRACE:
+    if not runs.is_away(looked_at, found.now):
         return
     if any(not one.disabled for one in found.schedules):
         since = f"since {_at(looked_at)}" if looked_at else "yet"

@@ -300,7 +300,8 @@ def test_what_stopped(pair: Directory) -> None:
 def test_nobody_listens(pair: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
     jfk = pair["jfk"]
     run(jfk, "UPDATE public.seats SET free = 7 WHERE id = 1")
-    monkeypatch.setattr(stopped, "GRACE", timedelta(0))
+    for counting in (stopped, runs):
+        monkeypatch.setattr(counting, "GRACE", timedelta(0))
     assert examine(jfk) == []  # beat has never looked: people push by hand
     with jfk.transaction() as connection:
         runs.note_look(connection)

@@ -58,7 +58,7 @@ class State:
     @property
     def beat_is_away(self) -> bool:
         """Whether nothing asks for the runs."""
-        return self.looked_at is None or self.now - self.looked_at > runs.GRACE
+        return runs.is_away(self.looked_at, self.now)
 
 
 def read(visit: Visit) -> Mapping[str, Any]:
