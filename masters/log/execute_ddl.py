@@ -31,7 +31,8 @@ from sites import QualifiedName, Site, faults
 from sites.sessions import identity
 from sites.sessions.exchange import raw
 from sites.tables import locks, lossy
-from sites.tables.table import Column, Table, describe, glance
+from sites.tables.glance import glance
+from sites.tables.table import Column, Table, describe
 from sites.writing.triggered import users_search_path
 
 

@@ -89,7 +89,7 @@ class Leaf:
     """A table that holds rows."""
 
     name: QualifiedName
-    #: as in `sites.tables.table.Glance`
+    #: as in `sites.tables.glance.Glance`
     file: int
     #: bytes of values that are stored apart (TOAST)
     apart: int = 0

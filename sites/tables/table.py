@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, TableClause, Text, TextClause, func
+from sqlalchemy import ColumnElement, Connection, TableClause, Text, func
 
 from sites.errors import UnknownTable
 from sites.names import QualifiedName
 from sites.sessions.exchange import Bound, Later, hold
-from sites.sessions.prepared import Prepared, known_tables, planned_once
+from sites.sessions.prepared import Prepared, known_tables
 from sites.sql import load
 from sites.transfer.types import NativeType, as_record
 
@@ -275,50 +275,6 @@ class Table:
         return sa.table(self.name, *columns, schema=self.schema)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Glance:
-    """The few facts of a table that tell whether it has changed."""
-
-    #: the state of each column, by name
-    columns: Mapping[str, str]
-    #: Row-level security applies to what this user reads.
-    hides_rows: bool
-    #: The names of its foreign keys to the tables asked for, and of those that always
-    #: hold.
-    references: frozenset[str]
-    always: frozenset[str]
-    #: Its oid, if no other table can hold rows of it.
-    alone: int | None
-    #: The number of its file, which changes when the table is rewritten; 0 if a crash
-    #: loses its rows, or they are in other tables.
-    file: int
-
-
-def glance(
-    connection: Connection,
-    tables: Sequence[QualifiedName],
-    parents: Sequence[QualifiedName],
-) -> dict[QualifiedName, Glance]:
-    """Look at several tables at once; tables that do not exist are left out."""
-    named = {
-        "schemas": [name.schema for name in tables],
-        "names": [name.name for name in tables],
-        "parent_schemas": [name.schema for name in parents],
-        "parent_names": [name.name for name in parents],
-    }
-    return {
-        QualifiedName(row.schema, row.name): Glance(
-            columns=row.columns or {},
-            hides_rows=row.hides_rows,
-            references=frozenset(row.references),
-            always=frozenset(row.always),
-            alone=row.alone,
-            file=row.file,
-        )
-        for row in connection.execute(_glance(), named)
-    }
-
-
 def describe(
     connection: Connection, table: QualifiedName, asked: Later | None = None
 ) -> Table:
@@ -376,11 +332,6 @@ def _room(kind: str) -> tuple[str, int]:
         return "integer", _INTEGERS[kind]
     found = _PADDED.match(kind)
     return (found[1] + found[3], int(found[2])) if found else (kind, 0)
-
-
-@cache
-def _glance() -> TextClause:
-    return planned_once(sa.text(load("glance").format(state=load("column_state"))))
 
 
 @cache

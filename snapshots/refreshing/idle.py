@@ -28,8 +28,7 @@ from sites.conditions import ranges
 from sites.names import QualifiedName
 from sites.sessions.identity import Identity
 from sites.sessions.prepared import planned_once
-from sites.tables import table
-from sites.tables.table import Glance
+from sites.tables.glance import Glance, glance
 from sites.transfer.types import PgSnapshot
 from snapshots.definitions import (
     parents,
@@ -205,9 +204,9 @@ def _question(
 def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
     """Whether the tables are those of the last refresh, foreign keys included."""
     whole = [m.master for m in task.members if m.condition is None]
-    there = table.glance(master, task.tables(), whole)
+    there = glance(master, task.tables(), whole)
     bases = [m.base for m in task.members]
-    here = table.glance(site, bases, bases)
+    here = glance(site, bases, bases)
     return all(
         m.master in there
         and m.base in here
