@@ -66,7 +66,7 @@ def confirm_contact(site_cache: SiteCache, taken: Connection, master: Site) -> N
             until=time.monotonic() + RENEWAL, servers=(_start(origin), _start(target))
         )
         if site_cache.is_contact_old(master.name, contact.servers):
-            contacts.meet(origin, target, pair)
+            contacts.meet(origin, target, pair)()
             site_cache.contacts[master.name] = contact
     site_cache.site_is(here.identity)
 

@@ -67,19 +67,15 @@ class QueuedTransaction:
 
 def queued_transactions(
     connection: Connection, batch: Batch, after: int, end: int
-) -> list[QueuedTransaction]:
+) -> Callable[[], list[QueuedTransaction]]:
     """Transactions of a batch, in order; without a transaction, in one of its own.
 
     Parameters:
         after, end: the transactions after the first order number, up to the second.
+
+    Returns:
+        What the caller calls to get them; meanwhile it can ask others.
     """
-    return ask_queued(connection, batch, after, end)()
-
-
-def ask_queued(
-    connection: Connection, batch: Batch, after: int, end: int
-) -> Callable[[], list[QueuedTransaction]]:
-    """Ask for the same, and go on; returns what waits for the answer."""
     asked = _WAITING.send(connection, **placed(batch, after, end))
     return lambda: [QueuedTransaction(**row._mapping) for row in asked.answer()]
 

@@ -75,22 +75,17 @@ def seen(facts: Mapping[str, Any] | None) -> Marker:
     return Marker(**{**facts, "batch_id": None if id_ is None else uuid.UUID(id_)})
 
 
-def lock(connection: Connection, sender_id: uuid.UUID, sender: str) -> Marker:
+def lock(
+    connection: Connection, sender_id: uuid.UUID, sender: str
+) -> Callable[[], Marker]:
     """Lock the marker of a sender, before the push touches anything else.
 
     From then on this transaction waits at most `LOCK_TIMEOUT` for a lock, and may be
     idle for at most `IDLE_TIMEOUT`.
-    """
-    return lock_later(connection, sender_id, sender)()
-
-
-def lock_later(
-    connection: Connection, sender_id: uuid.UUID, sender: str
-) -> Callable[[], Marker]:
-    """Lock it as `lock` does, in the round trip of what the caller asks next.
 
     Returns:
-        What the caller calls then to get the marker.
+        What the caller calls to get the marker. What it asks of the destination before
+        that shares the round trip.
     """
     asked = _LOCK.hold(connection, its_id=sender_id, **_limits())
 

@@ -162,7 +162,7 @@ def compared(origin: Connection, target: Connection, here: Look, there: Look) ->
 
 def _acquainted(origin: Connection, target: Connection, pair: Pair) -> Pair:
     if not pair.acquainted:
-        contacts.meet(origin, target, pair)
+        contacts.meet(origin, target, pair)()
     return pair
 
 

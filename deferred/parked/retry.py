@@ -121,7 +121,7 @@ def begin(
         return row
     # Before anything else, as a push does, so that the two cannot deadlock.
     marker.request_exclusive(connection, row.origin_id)
-    marker.lock(connection, row.origin_id, row.origin)
+    marker.lock(connection, row.origin_id, row.origin)()
     row = error_queue.get(connection, error_id)
     try:
         present_names.settle(connection, row, gone)

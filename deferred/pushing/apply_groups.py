@@ -84,11 +84,12 @@ def _one_by_one(
         write_rows(shipment)
     if shipment.queued is None:
         shipment.origin.rollback()
-        ahead = batches.queued_transactions(
+        queued = batches.queued_transactions(
             shipment.origin, shipment.batch, group.after, group.end
         )
     else:
-        ahead = shipment.queued()
+        queued = shipment.queued
+    ahead = queued()
     after = group.after
     while ahead:
         some = _calling(shipment, after, _shipment(ahead))

@@ -243,7 +243,9 @@ def _admitted(
     # Both sides answer while they note the contact.
     queued = None
     if len(listed.orders) == 1:
-        queued = batches.ask_queued(origin, batch, at.within(batch.id), batch.end)
+        queued = batches.queued_transactions(
+            origin, batch, at.within(batch.id), batch.end
+        )
     asked = asked or ask(target, used, run.relay, sender.name)
     with run.beginning():
         terms = run.relay.admit_batch(

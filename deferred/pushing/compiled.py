@@ -64,7 +64,7 @@ def deliver_together(
             transactions=len(group),
         )
         faults.point("push.after_group_ship")
-        at = marker.lock(target, sender.id, sender.name)
+        at = marker.lock(target, sender.id, sender.name)()
     except DBAPIError as error:
         if not shipment.is_refused(error):
             raise
@@ -194,9 +194,10 @@ def _made(shipment: Shipment, group: ApplyGroup) -> Callable[[int], SourceTransa
 
     def made(order_no: int) -> SourceTransaction:
         if not known:
-            for one in batches.queued_transactions(
+            queued = batches.queued_transactions(
                 shipment.origin, shipment.batch, group.after, group.end
-            ):
+            )
+            for one in queued():
                 known[one.order_no] = made_by(one)
             shipment.origin.commit()  # nothing was written there
         return known[order_no]

@@ -63,7 +63,7 @@ def begin(shipment: Shipment, sender: Sender, transaction: QueuedTransaction) ->
     Raises:
         sqlalchemy.exc.DBAPIError: also if changes do not fit into the work tables.
     """
-    locked = marker.lock_later(shipment.target, sender.id, sender.name)
+    locked = marker.lock(shipment.target, sender.id, sender.name)
     counted = _ask_counts(shipment.target, sender, transaction, shipment.staged)
     return Begun(locked(), counted)
 

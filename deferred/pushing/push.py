@@ -208,7 +208,7 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
             contact.keep_supplied(origin, target, pair)
         if there.row.concerned:
             run.relay = relay.of_groups()
-        run.meet = partial(contacts.begin, origin, target, pair)
+        run.meet = partial(contacts.meet, origin, target, pair)
         if run.options.error_limit:
             run.parked = error_queue.count_failed(target, who.id)
             target.commit()

@@ -94,7 +94,7 @@ def lease(
         if sum(one.count for one in part) < min(missing, ledger.AT_ONCE) // 2:
             # Not much is left there: the rest is for others.
             break
-    contacts.meet(origin, target, pair)
+    contacts.meet(origin, target, pair)()
     faults.point("numbers.after_meet")
     with origin.begin():
         ranges.store(origin, column, them.site_id, got)

@@ -50,7 +50,7 @@ def read_again(site: Connection, master: Connection, pair: Pair) -> Pair:
         return read(site, master, pair.site, pair.master)
 
 
-def meet(site: Connection, master: Connection, pair: Pair) -> None:
+def meet(site: Connection, master: Connection, pair: Pair) -> Callable[[], None]:
     """Let both sides remember this contact, if they agree about the last one.
 
     Afterwards a rollback of the master to an earlier moment is noticed, so that the
@@ -59,17 +59,13 @@ def meet(site: Connection, master: Connection, pair: Pair) -> None:
     Parameters:
         pair: what the two remembered a moment ago.
 
+    Returns:
+        What waits until the site has noted it: call it before anything relies on the
+        contact.
+
     Raises:
         SiteRestored, SiteReplaced: one of the two does not remember.
         NotGranted: the master has granted the login to another site.
-    """
-    begin(site, master, pair)()
-
-
-def begin(site: Connection, master: Connection, pair: Pair) -> Callable[[], None]:
-    """As `meet`, but return what waits until the site has noted it.
-
-    Nothing may rely on the contact before that.
     """
     pair.confirm()
     locked = False

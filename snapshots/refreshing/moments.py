@@ -71,7 +71,8 @@ class Contact:
 
         Closes the sessions.
         """
-        contacts.meet(self.site, self.master, replace(self.pair, master=seen.master))
+        pair = replace(self.pair, master=seen.master)
+        contacts.meet(self.site, self.master, pair)()
         self.site.close()
         self.master.close()
 

@@ -111,10 +111,10 @@ def test_contact_that_the_site_cannot_note_is_none(
     moments.at("peers.after_master", lambda: run(jfk, f"{FULL} NOT VALID"))
     with jfk.session() as site, hq.session() as master:
         with pytest.raises(DBAPIError, match="room"):
-            contacts.meet(site, master, before)
+            contacts.meet(site, master, before)()
         run(jfk, NOT_FULL)
         with jfk.session() as other:
-            contacts.meet(other, master, _pair(orders))
+            contacts.meet(other, master, _pair(orders))()
     assert _pair(orders).remembers_the_same
 
 
@@ -140,7 +140,7 @@ def test_another_contact_comes_between_the_comparison_and_the_token(
 
     def come_first() -> None:
         with orders["jfk"].session() as site, orders["hq"].session() as master:
-            contacts.meet(site, master, before)
+            contacts.meet(site, master, before)()
 
     _change(orders)
     moments.at("push.before_cut_commit", come_first)

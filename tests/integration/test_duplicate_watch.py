@@ -36,7 +36,7 @@ def test_sender_that_comes_for_the_first_time_is_watched_too(
             duplicate_watch.watch_for(connection, [watch])
 
     with master.session() as first:
-        assert marker.lock(first, sender, "lax").watch_version == 0
+        assert marker.lock(first, sender, "lax")().watch_version == 0
         watching = threading.Thread(target=add_watch)
         watching.start()
         _wait_until_over_or_blocked(master, watching)

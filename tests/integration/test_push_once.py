@@ -120,7 +120,7 @@ def test_pusher_whose_lock_was_lost_applies_nothing_twice(orders: Directory) -> 
         cut = next_batch(origin, "hq", marker.Marker())
         assert cut is not None
         batch, _ = cut
-        [transaction] = queued_transactions(origin, batch, -1, batch.end)
+        [transaction] = queued_transactions(origin, batch, -1, batch.end)()
     deferred.push(orders["jfk"])
     who = Sender(id=origin_id, name="jfk", master="hq")
     with orders["jfk"].transaction() as origin, orders["hq"].transaction() as target:
@@ -141,7 +141,7 @@ def test_two_pushers_without_the_lock_wait_for_the_marker(orders: Directory) -> 
         cut = next_batch(origin, "hq", at)
         assert cut is not None
         batch, _ = cut
-        [transaction] = queued_transactions(origin, batch, -1, batch.end)
+        [transaction] = queued_transactions(origin, batch, -1, batch.end)()
         origin.commit()
         shipment = prepare_shipment(origin, target, batch, [])
         assert deliver(shipment, who, transaction).fresh
@@ -165,10 +165,10 @@ def test_marker_is_locked_before_anything_is_done(orders: Directory) -> None:
     with orders["jfk"].transaction() as origin:
         origin_id = identity.read(origin).site_id
     with orders["hq"].transaction() as first, orders["hq"].session() as second:
-        marker.lock(first, origin_id, "jfk")
+        marker.lock(first, origin_id, "jfk")()
         second.exec_driver_sql("SET LOCAL lock_timeout = '100ms'")
         with pytest.raises(OperationalError, match="lock timeout"):
-            marker.lock(second, origin_id, "jfk")
+            marker.lock(second, origin_id, "jfk")()
 
 
 def test_writer_open_over_two_pushes_is_not_lost(orders: Directory) -> None:

@@ -175,7 +175,7 @@ def test_retry_comes_between_two_rounds(orders: Directory) -> None:
                 orders["hq"], "SELECT origin_id FROM snaptide.push_marker"
             )[0]
             del origin
-        marker.lock(settling, origin_id, "jfk")
+        marker.lock(settling, origin_id, "jfk")()
         with ThreadPoolExecutor(1) as pool:
             pushed = pool.submit(
                 deferred.push, orders["jfk"], parallelism=2, group_max_calls=1
