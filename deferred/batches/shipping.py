@@ -56,49 +56,62 @@ def ship(
         in_steps: some call procedures, so that each step is a unit.
         on_progress: called from time to time with how many changes have been sent.
     """
-    few = calls < bulk and only is None and not in_steps
-    if not few:
-        work.clear(shipment.target, shipment.staged)
-    setting = _set_part(shipment, after, end, only or ())
-    if not few:
-        hold(shipment.origin, setting)
     part = _Part(after=after, end=end, only=only, in_steps=in_steps, together=together)
     queries = _queries(shipment, part, single=calls == transactions)
-    with shipment.sending.piece():
-        _send(shipment, queries, setting if few else bulk, on_progress)
+    setting = _set_part(shipment, after, end, only or ())
+    if calls < bulk and only is None and not in_steps:
+        with shipment.sending.piece():
+            _send_few(shipment, queries, setting)
+    else:
+        work.clear(shipment.target, shipment.staged)
+        hold(shipment.origin, setting)
+        with shipment.sending.piece():
+            _send(shipment, queries, bulk, on_progress)
     shipment.origin.commit()  # nothing was written there
+
+
+def _send_few(
+    shipment: Shipment, queries: Iterable[tuple[Staged, str]], setting: Bound
+) -> None:
+    """Have each work table hold nothing but what its query finds.
+
+    Parameters:
+        setting: what sets the part of the batch for the queries.
+    """
+    for staged, query in queries:
+        lift = shipment.lifts.get(staged.source)
+        into = staged if lift is None else lift.landed
+        transport.send(
+            shipment.origin,
+            setting,
+            query,
+            shipment.target,
+            into.source,
+            work.columns_of(into),
+        )
+        if lift is not None:
+            lift.run(shipment.target, instead=True)
 
 
 def _send(
     shipment: Shipment,
     queries: Iterable[tuple[Staged, str]],
-    bulk: int | Bound,
+    bulk: int,
     on_progress: RowsDone | None,
 ) -> None:
-    """Fill each work table with what its query finds.
+    """Add to each work table what its query finds.
 
     Parameters:
-        bulk: as for `ship`; if there are few changes in all, what a query needs set.
+        bulk: as for `ship`.
     """
     gone = 0
     for staged, query in queries:
         lift = shipment.lifts.get(staged.source)
         into = staged if lift is None else lift.landed
         tell = partial(_report_rows, on_progress, gone) if on_progress else None
-        few = isinstance(bulk, Bound)
-        if isinstance(bulk, Bound):
-            gone += transport.send(
-                shipment.origin,
-                bulk,
-                query,
-                shipment.target,
-                into.source,
-                work.columns_of(into),
-            )
-        else:
-            gone += _fill(shipment, into, query, bulk, tell)
+        gone += _fill(shipment, into, query, bulk, tell)
         if lift is not None:
-            lift.run(shipment.target, instead=few)
+            lift.run(shipment.target, instead=False)
 
 
 def ship_what_fits(
