@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches import lost_rows, marker, provenance, work
+from deferred.batches import marker, work
 from deferred.batches.called import ProcedureCall
 from deferred.error_catalog import WITHDRAWN, error_transaction
 from deferred.errors import (
@@ -33,13 +32,13 @@ from deferred.parked import (
     restage_parked,
     withdrawn,
 )
+from deferred.parked.arrived import Arrived
 from deferred.parked.calls import Call
-from deferred.parked.decided_alone import DecidedAlone
 from deferred.parked.edit import Edit, edited
 from deferred.parked.left_out import StillParked
 from deferred.parked.present_names import GoneColumns
 from deferred.procedures.steps import FAILURES, Steps, apply, refusal
-from masters.apply import ApplyUnit, Outcome, SourceTransaction
+from masters.apply import Outcome, SourceTransaction
 from masters.errors import RulesMoved, TableAltered, UnknownColumn
 from sites import Site, faults
 from sites.errors import UnknownTable, ValueDoesNotFit
@@ -243,37 +242,22 @@ def _steps(
     instead = edited(connection, row.id, left)
     left_out.refuse_edited(instead, skip)
     staged = _staged(connection, row, instead, procedures, skip)
-    made = SourceTransaction(
-        transaction=row.origin_transaction, changed_at=row.start_time
-    )
-    facts = provenance.facts(
-        origin=row.origin,
+    arrived = Arrived(
         transaction=row.origin_transaction,
+        origin=row.origin,
         user=row.origin_user,
         made_at=row.start_time,
-        began_at=row.sources,
-    )
-    return Steps(
-        units=[
-            ApplyUnit(
-                number=number,
-                staged=staged,
-                counts=work.counts(connection, staged, number),
-                origin=row.origin,
-                master=master.name,
-                transaction_of=lambda _: made,
-                facts=facts,
-                on_lost=None
-                if provenance.by_group(row.sources)
-                else partial(lost_rows.write, connection, row.origin_id),
-                on_alone=DecidedAlone(connection=connection, sources=row.sources)
-                if row.sources
-                else None,
-            )
-            for number in restage_parked.units(row.id, procedures)
-        ],
+        source=SourceTransaction(
+            transaction=row.origin_transaction, changed_at=row.start_time
+        ),
+        sender_id=row.origin_id,
+        master=master.name,
+        sources=row.sources,
         calls=procedures,
     )
+    units = restage_parked.units(row.id, procedures)
+    counts = {number: work.counts(connection, staged, number) for number in units}
+    return arrived.steps(connection, staged, counts)
 
 
 def _list_edited(

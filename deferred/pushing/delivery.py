@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -22,12 +21,12 @@ from deferred.batches.unfit import complete
 from deferred.errors import DestinationQuiet, GivesGoneColumn, TransactionRefused
 from deferred.options import QUIET, ErrorAction
 from deferred.parked import error_queue, park_reason, skipped
-from deferred.parked.decided_alone import DecidedAlone
+from deferred.parked.arrived import Arrived
 from deferred.parked.error_dependencies import DEPENDANT, HELD
 from deferred.parked.park_reason import ParkReason
 from deferred.parked.parking import Parked, park
 from deferred.procedures.steps import FAILURES, Steps, apply
-from masters.apply import ApplyUnit, Outcome, SourceTransaction
+from masters.apply import Outcome, SourceTransaction
 from masters.rules import table_rules
 from sites import QualifiedName, faults
 from sites.errors import ValueDoesNotFit
@@ -113,15 +112,20 @@ def deliver(
         # What has arrived by another way is not in the work tables any more.
         if watched:
             counted = _ask_counts(connection, sender, transaction, staged)
-        steps = _steps(
-            connection, sender, transaction, staged, sources, on_progress, counted()
+        counts, parked = counted()
+        steps = _arrived(sender, transaction, sources).steps(
+            connection,
+            staged,
+            dict(zip(transaction.units, counts, strict=True)),
+            parked=parked,
+            on_progress=on_progress,
         )
         steps = replace(steps, unfit=unfit, commits=commits and not watched)
         answer = try_apply(shipment, sender, steps, sure=sure)
         if isinstance(answer, Outcome):
             delivered = Delivered(resolved=answer.resolved)
         else:
-            parked = Parked(
+            to_park = Parked(
                 origin_id=sender.id,
                 origin=transaction.origin or sender.name,
                 sources=sources or None,
@@ -133,7 +137,7 @@ def deliver(
                 why=answer,
             )
             delivered = _park_or_refuse(
-                shipment, sender, steps, parked, on_error, sure=sure
+                shipment, sender, steps, to_park, on_error, sure=sure
             )
     faults.point("push.after_apply")
     arrived = shipment.relay.applied(sender, transaction, tables_of(steps))
@@ -141,48 +145,19 @@ def deliver(
     return delivered
 
 
-def _steps(
-    connection: Connection,
-    sender: Sender,
-    transaction: QueuedTransaction,
-    staged: Sequence[Staged],
-    sources: Mapping[str, str],
-    on_progress: RowsDone | None,
-    counted: _Counts,
-) -> Steps:
-    """A transaction as it is in the work tables: one unit for each of its steps."""
-    made = made_by(transaction)
-    facts = provenance.facts(
-        origin=transaction.origin or sender.name,
+def _arrived(
+    sender: Sender, transaction: QueuedTransaction, sources: Mapping[str, str]
+) -> Arrived:
+    return Arrived(
         transaction=transaction.xid,
+        origin=transaction.origin or sender.name,
         user=transaction.origin_user,
         made_at=transaction.start_time,
-        began_at=sources,
-    )
-    counts, parked = counted
-    return Steps(
-        units=[
-            ApplyUnit(
-                number=number,
-                staged=staged,
-                counts=count,
-                origin=transaction.origin or sender.name,
-                master=sender.master,
-                transaction_of=lambda _: made,
-                facts=facts,
-                on_progress=on_progress,
-                # A master of a group has no refresh that would show it lost rows.
-                on_lost=None
-                if sources
-                else partial(lost_rows.write, connection, sender.id),
-                on_alone=DecidedAlone(connection=connection, sources=sources)
-                if sources
-                else None,
-            )
-            for number, count in zip(transaction.units, counts, strict=True)
-        ],
+        source=made_by(transaction),
+        sender_id=sender.id,
+        master=sender.master,
+        sources=sources,
         calls=transaction.procedures,
-        parked=parked,
     )
 
 
