@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import KW_ONLY, dataclass, replace
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -120,8 +119,7 @@ def _push_batch(
     origin, target = ends.origin, ends.target
     if at is None:
         at = _marker(target, sender)
-    asked = list[Asked]()
-    queues = cache(partial(_queues, ends, sender, run, at, asked))
+    queues = _Queues(ends, sender.master, foreseen=_is_foreseen(ends, run, at))
     found = _next_batch(ends, sender, at, queues)
     if found is None:
         return None
@@ -133,7 +131,7 @@ def _push_batch(
     if before.marker_moved:
         at = _marker(target, sender)
     faults.point("push.after_cut")
-    shipment = _admitted(ends, found, queues(), sender, at, run, before, *asked)
+    shipment = _admitted(ends, found, queues, sender, at, run, before)
     run.expect(lambda: _calls_left(origin, batch.destination))
     sender = sender.pushing(shipment.queues)
     if run.leaves(sum(listed.calls)):
@@ -211,34 +209,49 @@ def _marker(target: Connection, sender: Sender) -> marker.Marker:
         return marker.read(target, sender.id)
 
 
-def _queues(
-    ends: Ends, sender: Sender, run: Run, at: marker.Marker, asked: list[Asked]
-) -> Sequence[Queue]:
-    """List the queues; if there is one, ask the destination about it meanwhile.
+def _is_foreseen(ends: Ends, run: Run, at: marker.Marker) -> bool:
+    """Whether there is likely a batch, which asks nothing for groups.
 
     Parameters:
         at: the destination's marker; later batches are not likely.
-        asked: gets what was asked.
     """
-    found = queue.list_queues(ends.origin, sender.master)
-    if len(found) == 1 and at is ends.seen and run.relay is relay.NO_GROUP:
-        asked.append(ask(ends.target, found))
-    return found
+    return at is ends.seen and run.relay is relay.NO_GROUP
+
+
+@dataclass(slots=True)
+class _Queues:
+    """The queues to the destination of a push, listed when they are first needed.
+
+    If there is one, the destination of a batch that is foreseen is asked about it then.
+    """
+
+    ends: Ends
+    destination: str
+    _: KW_ONLY
+    foreseen: bool
+    asked: Asked | None = None
+    _listed: Sequence[Queue] | None = None
+
+    def __call__(self) -> Sequence[Queue]:
+        if self._listed is None:
+            self._listed = queue.list_queues(self.ends.origin, self.destination)
+            if len(self._listed) == 1 and self.foreseen:
+                self.asked = ask(self.ends.target, self._listed)
+        return self._listed
 
 
 def _admitted(
     ends: Ends,
     found: tuple[Batch, ledger.Listing],
-    queues: Sequence[Queue],
+    queues: _Queues,
     sender: Sender,
     at: marker.Marker,
     run: Run,
     before: relay.Before,
-    asked: Asked | None = None,
 ) -> Shipment:
     """Prepare a batch to be shipped as replication groups want it."""
     (batch, listed), origin, target = found, ends.origin, ends.target
-    used = with_calls(origin, batch, queues)
+    used = with_calls(origin, batch, queues())
     origin.commit()
     # Both sides answer while they note the contact.
     queued = None
@@ -246,14 +259,14 @@ def _admitted(
         queued = batches.queued_transactions(
             origin, batch, at.within(batch.id), batch.end
         )
-    asked = asked or ask(target, used, run.relay, sender.name)
+    asked = queues.asked or ask(target, used, run.relay, sender.name)
     with run.beginning():
         terms = run.relay.admit_batch(
             origin,
             target,
             batch,
-            queues,
-            sender.pushing(queues),
+            queues(),
+            sender.pushing(queues()),
             at.watch_version,
             before,
             asked.row,
