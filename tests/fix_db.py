@@ -29,6 +29,9 @@ TEST_SETTINGS = {
 #: autovacuum keeps a purge from rows that nobody needs.
 QUIET_SETTINGS = {**TEST_SETTINGS, "autovacuum": "off"}
 
+#: So many databases that tests have left are dropped at a time.
+LEFT = 16
+
 #: Databases come and go by the thousand, and a busy disk takes long over each.
 _MEMORY = Path("/dev/shm")
 _ROOM = 6 * 2**30
@@ -59,6 +62,12 @@ class TemplateDatabase(Protocol):
         prepare: Callable[[str], None],
         on: PostgresServer | None = None,
     ) -> str: ...
+
+
+class Leave(Protocol):
+    """Take databases that a test no longer needs."""
+
+    def __call__(self, made: list[tuple[PostgresServer, str]]) -> None: ...
 
 
 class Clone(Protocol):
@@ -94,8 +103,30 @@ def own_server(pg_version: int) -> Iterator[PostgresServer]:
     yield from _running(pg_version)
 
 
+@pytest.fixture(scope="session")
+def leave(server: PostgresServer) -> Leave:
+    """A function that is left databases which a test no longer needs.
+
+    A drop waits 100 ms for a session that is about to end, so those of the run's server
+    are dropped some tests later.
+    """
+    left: list[str] = []
+
+    def take(made: list[tuple[PostgresServer, str]]) -> None:
+        here = [name for home, name in made if home is server]
+        if here and _are_free(server, here):
+            left.extend(here)
+            made = [one for one in made if one[0] is not server]
+        if len(left) >= LEFT:
+            made = [*made, *((server, name) for name in left)]
+            left.clear()
+        _drop(made)
+
+    return take
+
+
 @pytest.fixture
-def make_database(server: PostgresServer) -> Iterator[MakeDatabase]:
+def make_database(server: PostgresServer, leave: Leave) -> Iterator[MakeDatabase]:
     """A function that creates databases; they are dropped after the test."""
     made: list[tuple[PostgresServer, str]] = []
 
@@ -105,7 +136,7 @@ def make_database(server: PostgresServer) -> Iterator[MakeDatabase]:
         return home.create_database(name)
 
     yield make
-    _drop(made)
+    leave(made)
 
 
 @pytest.fixture(scope="session")
@@ -129,7 +160,7 @@ def template_database(server: PostgresServer) -> TemplateDatabase:
 
 
 @pytest.fixture
-def clone(server: PostgresServer) -> Iterator[Clone]:
+def clone(server: PostgresServer, leave: Leave) -> Iterator[Clone]:
     """A function that copies templates; the copies are dropped after the test."""
     made: list[tuple[PostgresServer, str]] = []
 
@@ -139,7 +170,7 @@ def clone(server: PostgresServer) -> Iterator[Clone]:
         return home.create_database(name, template=template)
 
     yield copy
-    _drop(made)
+    leave(made)
 
 
 def new_folder(prefix: str) -> Path:
@@ -164,6 +195,24 @@ def _running(version: int) -> Iterator[PostgresServer]:
 def random_name(label: str) -> str:
     # Not from `random`: it is seeded anew for each test, and would repeat itself.
     return f"{label}_{secrets.token_hex(4)}"
+
+
+def _are_free(home: PostgresServer, names: list[str]) -> bool:
+    """End the sessions of databases; whether no prepared transaction is left in them.
+
+    What is open there would hold up what the next test purges.
+    """
+    if not home.is_running():
+        return False
+    end = (
+        "SELECT pg_terminate_backend("
+        "pid, CASE WHEN xact_start IS NULL THEN 0 ELSE 90000 END)"
+        " FROM pg_stat_activity WHERE datname = ANY(%s)"
+    )
+    prepared = "SELECT count(*) FROM pg_prepared_xacts WHERE database = ANY(%s)"
+    with psycopg.connect(home.url(), autocommit=True) as connection:
+        connection.execute(end, [names])
+        return connection.execute(prepared, [names]).fetchone() == (0,)
 
 
 def _drop(made: list[tuple[PostgresServer, str]]) -> None:
