@@ -22,6 +22,9 @@ Session = psycopg.Connection[tuple[object, ...]]
 
 PASSWORD = "only-for-granted-sites"
 
+#: The login of jfk in worlds that are copied; it stays as long as their server.
+STORE = "store_of_jfk"
+
 
 @contextmanager
 def login(server: PostgresServer, hq: Site) -> Iterator[str]:
@@ -173,37 +176,49 @@ def as_login(sites: Directory, name: str, site: str = "jfk") -> Directory:
     return Directory({"hq": url, site: sites[site].url})
 
 
-@contextmanager
-def sold(server: PostgresServer, hq: Site) -> Iterator[str]:
-    """Sales at hq, and the login of jfk, which may change those of store 3."""
+def sell(sites: Directory) -> None:
+    """Sales at hq; jfk may change those of store 3, and has a snapshot of them."""
+    hq = sites["hq"]
     stores(hq)
     publish_sales(hq)
-    with login(server, hq) as name:
-        run(hq, f'GRANT TEMPORARY ON DATABASE "{hq.url.database}" TO {name}')
-        grant_sales(hq, name)
-        yield name
+    _let_in(hq)
+    grant_sales(hq, STORE)
+    with as_login(sites, STORE) as directory:
+        snapshots.create(directory["jfk"], "sale", master="hq", updatable=True)
+        refresh(directory["jfk"], "sale")
+
+
+def rent(sites: Directory) -> None:
+    """Families at hq; jfk may change customers 2 and 4, and has snapshots of theirs."""
+    families(sites["hq"])
+    _let_in(sites["hq"])
+    grant_families(sites["hq"], "jfk", STORE, updatable=True)
+    with as_login(sites, STORE) as directory:
+        take_families(directory["jfk"], updatable=True)
 
 
 @contextmanager
-def seller(sites: Directory, name: str) -> Iterator[Site]:
-    """The site jfk by its login, with a snapshot of the sales 2, 4, 6, 8 and 10."""
-    with as_login(sites, name) as directory:
-        jfk = directory["jfk"]
-        snapshots.create(jfk, "sale", master="hq", updatable=True)
-        refresh(jfk, "sale")
-        yield jfk
+def let_in(sites: Directory) -> Iterator[Site]:
+    """The site jfk of a copy of such a world, with its login."""
+    _let_in(sites["hq"])
+    with as_login(sites, STORE) as directory:
+        yield directory["jfk"]
 
 
-@contextmanager
-def renting(sites: Directory, server: PostgresServer) -> Iterator[Site]:
-    """The site jfk, which may change what belongs to customers 2 and 4 of store 3."""
-    hq = sites["hq"]
-    families(hq)
-    with login(server, hq) as name:
-        grant_families(hq, "jfk", name, updatable=True)
-        with as_login(sites, name) as directory:
-            take_families(directory["jfk"], updatable=True)
-            yield directory["jfk"]
+def _let_in(hq: Site) -> None:
+    """Give the login what is the server's, and so no part of a copied database."""
+    database = hq.url.database
+    watched.remember(PASSWORD)
+    run(
+        hq,
+        f"DO $$ BEGIN IF to_regrole('{STORE}') IS NULL THEN"
+        f" CREATE ROLE {STORE} LOGIN PASSWORD '{PASSWORD}'; END IF; END $$",
+        f'REVOKE TEMPORARY ON DATABASE "{database}" FROM PUBLIC',
+        f'GRANT TEMPORARY ON DATABASE "{database}" TO {STORE}',
+        "DO $$ BEGIN IF to_regrole('snaptide_site') IS NOT NULL THEN"
+        f" GRANT snaptide_site, snaptide_apply TO {STORE} WITH INHERIT TRUE, SET FALSE;"
+        " END IF; END $$",
+    )
 
 
 def execute(session: Session, statements: str, other: str = "") -> list[Any]:

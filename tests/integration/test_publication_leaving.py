@@ -14,15 +14,8 @@ from deferred.error_catalog import WITHDRAWN
 from sites import Directory, Site
 from sites.errors import NotGranted
 from snapshots.errors import MassDelete, MassLeave
-from snaptide.embedded import PostgresServer
-from tests.granted import (
-    every,
-    grant_sales,
-    ids,
-    renting,
-    seller,
-    sold,
-)
+from tests.fix_worlds import prepared_once
+from tests.granted import STORE, every, grant_sales, ids, let_in, rent, sell
 from tests.linked_table import parked, queued, run
 from tests.stories import refresh, settle, user
 
@@ -31,17 +24,15 @@ pytestmark = pytest.mark.usefixtures("spark")
 POLICIES = list(snapshots.Leaving)
 
 
-@pytest.fixture
-def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
-    """Sales at hq, and the login of jfk, which may change those of store 3."""
-    with sold(server, sites["hq"]) as name:
-        yield name
+@prepared_once("hq", "jfk", needs="spark")
+def sites(sites: Directory) -> None:
+    sell(sites)
 
 
 @pytest.fixture
-def granted(sites: Directory, store: str) -> Iterator[Site]:
+def granted(sites: Directory) -> Iterator[Site]:
     """The site jfk, with a snapshot of the sales 2, 4, 6, 8 and 10."""
-    with seller(sites, store) as jfk:
+    with let_in(sites) as jfk:
         yield jfk
 
 
@@ -113,13 +104,13 @@ def _refuses_frozen(jfk: Site, policy: str) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("way", ["granted again", "another condition"])
 def test_other_rows_are_granted(
-    sites: Directory, granted: Site, store: str, policy: str, way: str
+    sites: Directory, granted: Site, policy: str, way: str
 ) -> None:
     hq = sites["hq"]
     snapshots.alter_leaving(granted, "sale", policy)
     _work_at(granted)
     if way == "granted again":
-        grant_sales(hq, store, "4")
+        grant_sales(hq, STORE, "4")
     else:
         run(hq, "UPDATE public.sale SET store_id = id WHERE id IN (2, 4)")
         where = {"sale": "id = :store"}
@@ -144,7 +135,7 @@ def test_other_rows_are_granted(
 @pytest.mark.parametrize("pushes", [False, True], ids=["refreshed", "pushed first"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rows_leave_at_the_contact_that_is_refused(
-    sites: Directory, granted: Site, store: str, policy: str, pushes: bool
+    sites: Directory, granted: Site, policy: str, pushes: bool
 ) -> None:
     """What the master has not answered waits, or is withdrawn; nothing goes twice."""
     hq = sites["hq"]
@@ -171,7 +162,7 @@ def test_rows_leave_at_the_contact_that_is_refused(
         for row in (2, 20):
             with pytest.raises(Exception, match=f"Row {row} of sale is frozen"):
                 run(granted, f"DELETE FROM public.sale WHERE id = {row}")
-    grant_sales(hq, store)
+    grant_sales(hq, STORE)
     settle(granted)
     assert all(one.applied for one in deferred.retry_errors(granted))
     settle(granted)
@@ -207,28 +198,26 @@ def test_many_rows_leave_only_if_that_is_allowed(
 
 
 def test_rows_stay_where_no_login_of_a_site_is_refused(
-    sites: Directory, granted: Site, store: str
+    sites: Directory, granted: Site
 ) -> None:
     """A wrong URL is no revoke."""
     hq = sites["hq"]
     masters.revoke(hq, "sales", "jfk")
-    run(hq, f"REVOKE snaptide_site FROM {store}")
+    run(hq, f"REVOKE snaptide_site FROM {STORE}")
     with pytest.raises(NotGranted):
         refresh(granted, "sale", allow_mass_delete=True)
     assert ids(granted, "sale") == [2, 4, 6, 8, 10]
     run(
         hq,
-        f"GRANT snaptide_site TO {store}",
-        f"REVOKE ALL ON SCHEMA public FROM {store}",
+        f"GRANT snaptide_site TO {STORE}",
+        f"REVOKE ALL ON SCHEMA public FROM {STORE}",
     )
     with pytest.raises(NotGranted):
         refresh(granted, "sale", allow_mass_delete=True)
     assert ids(granted, "sale") == [2, 4, 6, 8, 10]
 
 
-def test_a_mass_that_leaves_a_grant_asks_first(
-    sites: Directory, granted: Site, store: str
-) -> None:
+def test_a_mass_that_leaves_a_grant_asks_first(sites: Directory, granted: Site) -> None:
     hq = sites["hq"]
     run(
         hq,
@@ -236,10 +225,10 @@ def test_a_mass_that_leaves_a_grant_asks_first(
         " FROM generate_series(100, 199) i",
     )
     refresh(granted, "sale")
-    grant_sales(hq, store, "4")
+    grant_sales(hq, STORE, "4")
     with pytest.raises(MassLeave, match="105 of 105 rows of sale would leave it"):
         refresh(granted, "sale")
-    grant_sales(hq, store, "3")
+    grant_sales(hq, STORE, "3")
     refresh(granted, "sale")
     run(hq, "DELETE FROM public.sale WHERE id >= 100")
     with pytest.raises(MassDelete, match="would delete 100 of 105 rows of sale") as it:
@@ -247,10 +236,15 @@ def test_a_mass_that_leaves_a_grant_asks_first(
     assert type(it.value) is MassDelete
 
 
+@prepared_once("hq", "jfk", needs="spark")
+def shops(sites: Directory) -> None:
+    rent(sites)
+
+
 @pytest.fixture
-def shop(sites: Directory, server: PostgresServer) -> Iterator[Site]:
+def shop(shops: Directory) -> Iterator[Site]:
     """The site jfk, which may change what belongs to customers 2 and 4 of store 3."""
-    with renting(sites, server) as jfk:
+    with let_in(shops) as jfk:
         yield jfk
 
 
@@ -258,8 +252,8 @@ ALL: Sequence[str] = ("customer", "rental", "payment")
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_rows_leave_with_a_parent(sites: Directory, shop: Site, policy: str) -> None:
-    hq = sites["hq"]
+def test_rows_leave_with_a_parent(shops: Directory, shop: Site, policy: str) -> None:
+    hq = shops["hq"]
     for name in ALL:
         snapshots.alter_leaving(shop, name, policy)
     run(shop, "UPDATE public.payment SET amount = 7 WHERE id = 211")
@@ -295,11 +289,11 @@ def test_rows_leave_with_a_parent(sites: Directory, shop: Site, policy: str) -> 
 
 
 def test_children_leave_with_the_parents_that_are_revoked(
-    sites: Directory, shop: Site
+    shops: Directory, shop: Site
 ) -> None:
     """The user's payment holds its rental, and that its customer."""
     run(shop, "UPDATE public.payment SET amount = 7 WHERE id = 211")
-    masters.revoke(sites["hq"], "shop", "jfk")
+    masters.revoke(shops["hq"], "shop", "jfk")
     with pytest.raises(NotGranted, match="rental: 2 rows left; 1 stays"):
         refresh(shop, "shop")
     assert every(shop) == [[2], [21], [211]]

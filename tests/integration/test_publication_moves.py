@@ -11,12 +11,8 @@ import pytest
 
 import deferred
 from sites import Directory, Site
-from snaptide.embedded import PostgresServer
-from tests.granted import (
-    every,
-    of_store,
-    renting,
-)
+from tests.fix_worlds import prepared_once
+from tests.granted import every, let_in, of_store, rent
 from tests.linked_table import queued, run
 from tests.seeds import seed
 from tests.stories import refresh, settle
@@ -26,10 +22,15 @@ pytestmark = pytest.mark.usefixtures("spark")
 TABLES = ("customer", "rental", "payment")
 
 
+@prepared_once("hq", "jfk", needs="spark")
+def sites(sites: Directory) -> None:
+    rent(sites)
+
+
 @pytest.fixture
-def granted(sites: Directory, server: PostgresServer) -> Iterator[Site]:
+def granted(sites: Directory) -> Iterator[Site]:
     """The site jfk, which may change what belongs to customers 2 and 4 of store 3."""
-    with renting(sites, server) as jfk:
+    with let_in(sites) as jfk:
         yield jfk
 
 

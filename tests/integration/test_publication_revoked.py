@@ -14,9 +14,9 @@ import snapshots
 from sites import Directory, Site, faults
 from sites.errors import NotGranted, SnaptideError
 from snapshots.differences import moved
-from snaptide.embedded import PostgresServer
 from tests.at_point import AtPoint
-from tests.granted import grant_sales, seller, sold
+from tests.fix_worlds import prepared_once
+from tests.granted import STORE, grant_sales, let_in, sell
 from tests.linked_table import parked, queued, run
 from tests.stories import refresh
 
@@ -26,17 +26,15 @@ MINE = "SELECT id, what, cost FROM public.sale WHERE store_id = 3 ORDER BY id"
 OTHERS = "SELECT * FROM public.sale WHERE store_id <> 3 ORDER BY id"
 
 
-@pytest.fixture
-def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
-    """Sales at hq, and the login of jfk, which may create temporary tables."""
-    with sold(server, sites["hq"]) as name:
-        yield name
+@prepared_once("hq", "jfk", needs="spark")
+def sites(sites: Directory) -> None:
+    sell(sites)
 
 
 @pytest.fixture
-def granted(sites: Directory, store: str) -> Iterator[Site]:
+def granted(sites: Directory) -> Iterator[Site]:
     """The site jfk, which may change the sales of store 3, with a snapshot of them."""
-    with seller(sites, store) as jfk:
+    with let_in(sites) as jfk:
         yield jfk
 
 
@@ -55,7 +53,6 @@ PUSH = [
 def test_revoked_in_the_middle_of_a_push(
     sites: Directory,
     granted: Site,
-    store: str,
     monkeypatch: pytest.MonkeyPatch,
     point: str,
     nth: int,
@@ -78,7 +75,7 @@ def test_revoked_in_the_middle_of_a_push(
     applied = run(hq, MINE)
     if (point, nth) == ("push.before_mark", 1):
         assert applied == run(granted, MINE)
-    grant_sales(hq, store)
+    grant_sales(hq, STORE)
     assert deferred.push(granted).errors == 0
     assert run(hq, MINE) == run(granted, MINE)
     assert run(hq, MINE) == [
@@ -110,7 +107,6 @@ REFRESH = [
 def test_revoked_in_the_middle_of_a_refresh(
     sites: Directory,
     granted: Site,
-    store: str,
     monkeypatch: pytest.MonkeyPatch,
     point: str,
     method: str,
@@ -139,7 +135,7 @@ def test_revoked_in_the_middle_of_a_refresh(
             snapshots.refresh(granted, "sale")
     assert run(granted, MINE) == pending
     assert queued(granted) == 1
-    grant_sales(hq, store)
+    grant_sales(hq, STORE)
     assert deferred.push(granted).errors == 0
     refresh(granted, "sale")
     assert run(granted, MINE) == run(hq, MINE)
@@ -151,12 +147,12 @@ def test_revoked_in_the_middle_of_a_refresh(
 
 
 def test_other_rows_are_granted_and_a_refresh_fails_before_it_compares_all(
-    sites: Directory, granted: Site, store: str, monkeypatch: pytest.MonkeyPatch
+    sites: Directory, granted: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one finds its snapshot registered, and compares all rows even so."""
     hq = sites["hq"]
     masters.revoke(hq, "sales", "jfk")
-    grant_sales(hq, store, "4")
+    grant_sales(hq, STORE, "4")
 
     def fail() -> None:
         raise SnaptideError("It breaks off.")
