@@ -9,6 +9,7 @@ import groups
 from groups.everywhere import Branch
 from groups.unfinished import finish
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.grouped import (
     GROUP,
     assert_masters_equal,
@@ -20,12 +21,10 @@ from tests.grouped import (
 from tests.linked_table import ORDERS, run
 
 
-@pytest.fixture
-def two(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("hq", "lax")
+def two(sites: Directory) -> None:
     """Two masters of a group."""
-    sites = make_sites("hq", "lax")
     found_group(sites, "hq", "lax")
-    return sites
 
 
 @pytest.mark.parametrize(
@@ -77,31 +76,26 @@ def test_lost_master_undoes_nothing_at_the_others(
     ],
 )
 def test_master_that_was_to_leave_is_not_left_alone(
-    make_sites: Callable[..., Directory],
-    cut_off: Callable[[Site], object],
+    two: Directory, cut_off: Callable[[Site], object]
 ) -> None:
     """Nobody would come to it again: it asks the definition site by itself."""
-    sites = make_sites("hq", "lax")
-    found_group(sites, "hq", "lax")
     with broken_off_at("group.after_decision"):
-        cut_off(sites["hq"])
-    assert len(prepared(sites)) == 1
-    assert groups.list_groups(sites["lax"]) == []
-    assert prepared(sites) == []
-    run(sites["lax"], "INSERT INTO orders (id) VALUES (1)", "DELETE FROM orders")
+        cut_off(two["hq"])
+    assert len(prepared(two)) == 1
+    assert groups.list_groups(two["lax"]) == []
+    assert prepared(two) == []
+    run(two["lax"], "INSERT INTO orders (id) VALUES (1)", "DELETE FROM orders")
 
 
 def test_master_that_was_to_leave_joins_another_group(
-    make_sites: Callable[..., Directory],
+    two: Directory,
 ) -> None:
-    sites = make_sites("hq", "lax")
-    found_group(sites, "hq", "lax")
     with broken_off_at("group.after_decision"):
-        groups.drop_group(sites["hq"], GROUP)
-    found_group(sites, "hq", "lax")
-    run(sites["hq"], "INSERT INTO orders (id) VALUES (1)")
-    assert push_all(sites) == 1
-    assert_masters_equal(sites, "hq", "lax")
+        groups.drop_group(two["hq"], GROUP)
+    found_group(two, "hq", "lax")
+    run(two["hq"], "INSERT INTO orders (id) VALUES (1)")
+    assert push_all(two) == 1
+    assert_masters_equal(two, "hq", "lax")
 
 
 @pytest.mark.usefixtures("spark")

@@ -12,6 +12,7 @@ from masters import OnBreach
 from sites import Directory, Site, faults
 from tests.at_point import AtPoint
 from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
 from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -28,8 +29,8 @@ POINTS = [
 ]
 
 
-@pytest.fixture
-def promised(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk", needs="spark")
+def promised(sites: Directory) -> None:
     """A table of hq in a refresh group of jfk, with a contract."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(
@@ -41,7 +42,6 @@ def promised(sites: Directory) -> Directory:
     snapshots.create(jfk, "t", master="hq", group="g", updatable=True)
     snapshots.refresh(jfk, "g")
     snapshots.set_contract(jfk, "g", visible_within=HOUR, answered_within=HOUR)
-    return sites
 
 
 def _kept(jfk: Site) -> list[tuple[object, ...]]:

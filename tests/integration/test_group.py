@@ -24,20 +24,33 @@ from masters import rules
 from sites import Directory
 from sites.errors import SiteNotInitialised
 from tests.fix_db import MakeDatabase
+from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
 from tests.linked_table import calls, link, parked, queued, rows, run
 
 ROW = "INSERT INTO orders VALUES (1, 'a', 1, 1.5, '2026-01-01')"
 
 
-@pytest.fixture
-def two(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("hq", "lax", "jfk")
+def two(sites: Directory) -> None:
     """Two masters of a group of one table, hq and lax, and the site jfk."""
+    found_group(sites, "hq", "lax")
+
+
+@prepared_once("hq", "lax", "jfk")
+def linked(sites: Directory) -> None:
+    """The same, and the table is linked from jfk to hq."""
+    link(sites)
+    found_group(sites, "hq", "lax")
+
+
+@pytest.fixture
+def apart(make_sites: Callable[..., Directory]) -> Directory:
+    """The sites hq, lax and jfk without a group."""
     return make_sites("hq", "lax", "jfk")
 
 
 def test_change_at_a_master_goes_to_the_other_and_not_back(two: Directory) -> None:
-    found_group(two, "hq", "lax")
     run(two["hq"], ROW)
     assert push_all(two) == 1
     assert_masters_equal(two, "hq", "lax")
@@ -52,61 +65,56 @@ def test_change_at_a_master_goes_to_the_other_and_not_back(two: Directory) -> No
 
 
 def test_change_of_a_snapshot_site_goes_on_as_its_own_transaction(
-    two: Directory,
+    linked: Directory,
 ) -> None:
-    link(two)
-    found_group(two, "hq", "lax")
-    run(two["jfk"], ROW, "UPDATE orders SET qty = 2")
-    run(two["jfk"], "UPDATE orders SET qty = 3")
+    run(linked["jfk"], ROW, "UPDATE orders SET qty = 2")
+    run(linked["jfk"], "UPDATE orders SET qty = 3")
     [first, second] = run(
-        two["jfk"],
+        linked["jfk"],
         "SELECT xid::text, start_time FROM snaptide.deferred_transaction"
         " ORDER BY order_no",
     )
-    assert deferred.push(two["jfk"], "hq").transactions == 2
+    assert deferred.push(linked["jfk"], "hq").transactions == 2
     assert run(
-        two["hq"],
+        linked["hq"],
         "SELECT origin, origin_transaction, made_at FROM snaptide.deferred_transaction"
         " ORDER BY order_no",
     ) == [("jfk", *first), ("jfk", *second)]
-    assert deferred.push(two["hq"], "lax").transactions == 2
-    assert_masters_equal(two, "hq", "lax", "jfk")
-    assert push_all(two) == 0
+    assert deferred.push(linked["hq"], "lax").transactions == 2
+    assert_masters_equal(linked, "hq", "lax", "jfk")
+    assert push_all(linked) == 0
 
 
-def test_transactions_of_one_batch_go_on_one_by_one(two: Directory) -> None:
-    link(two)
-    found_group(two, "hq", "lax")
-    run(two["jfk"], ROW)
+def test_transactions_of_one_batch_go_on_one_by_one(linked: Directory) -> None:
+    run(linked["jfk"], ROW)
     for n in range(20):
-        run(two["jfk"], f"UPDATE orders SET qty = {n}")
-    deferred.push(two["jfk"], "hq", batch_size=1000)
-    assert queued(two["hq"]) == 21
-    deferred.push(two["hq"], "lax")
-    assert_masters_equal(two, "hq", "lax", "jfk")
+        run(linked["jfk"], f"UPDATE orders SET qty = {n}")
+    deferred.push(linked["jfk"], "hq", batch_size=1000)
+    assert queued(linked["hq"]) == 21
+    deferred.push(linked["hq"], "lax")
+    assert_masters_equal(linked, "hq", "lax", "jfk")
 
 
 def test_what_a_trigger_writes_goes_on_whatever_is_committed_together(
-    two: Directory,
+    apart: Directory,
 ) -> None:
-    link(two, "notes")
-    found_group(two, "hq", "lax")
+    link(apart, "notes")
+    found_group(apart, "hq", "lax")
     run(
-        two["hq"],
+        apart["hq"],
         "CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS"
         " 'BEGIN INSERT INTO public.orders (id) VALUES (NEW.id); RETURN NULL; END'",
         "CREATE TRIGGER noted AFTER INSERT ON notes"
         " FOR EACH ROW EXECUTE FUNCTION noted()",
     )
     for n in range(3):
-        run(two["jfk"], f"INSERT INTO notes (id) VALUES ({n})")
-    assert deferred.push(two["jfk"], "hq", batch_size=1000).errors == 0
-    assert push_all(two) == 3
-    assert len(assert_masters_equal(two, "hq", "lax")) == 3
+        run(apart["jfk"], f"INSERT INTO notes (id) VALUES ({n})")
+    assert deferred.push(apart["jfk"], "hq", batch_size=1000).errors == 0
+    assert push_all(apart) == 3
+    assert len(assert_masters_equal(apart, "hq", "lax")) == 3
 
 
 def test_conflict_between_masters_is_settled_by_rules_of_each(two: Directory) -> None:
-    found_group(two, "hq", "lax")
     for name in ("hq", "lax"):
         rules.set_column_group(two[name], "orders", "amount", ["qty"])
         rules.add_update_resolution(two[name], "orders", "amount", "additive")
@@ -119,31 +127,29 @@ def test_conflict_between_masters_is_settled_by_rules_of_each(two: Directory) ->
 
 
 def test_conflict_that_no_rule_settles_is_parked_and_named_by_its_site(
-    two: Directory,
+    linked: Directory,
 ) -> None:
-    link(two)
-    found_group(two, "hq", "lax")
-    run(two["jfk"], ROW)
-    push_all(two)
-    run(two["lax"], "UPDATE orders SET qty = 99")
-    run(two["jfk"], "UPDATE orders SET qty = 5")
-    deferred.push(two["jfk"], "hq")
-    assert deferred.push(two["hq"], "lax").errors == 1
-    [error] = deferred.list_errors(two["lax"])
+    run(linked["jfk"], ROW)
+    push_all(linked)
+    run(linked["lax"], "UPDATE orders SET qty = 99")
+    run(linked["jfk"], "UPDATE orders SET qty = 5")
+    deferred.push(linked["jfk"], "hq")
+    assert deferred.push(linked["hq"], "lax").errors == 1
+    [error] = deferred.list_errors(linked["lax"])
     assert (error.origin, error.reason) == ("jfk", "conflict")
-    run(two["lax"], "UPDATE orders SET qty = 1")
-    assert [report.applied for report in deferred.retry_errors(two["lax"])] == [True]
-    assert [row[2] for row in rows(two["lax"])] == [5]
-    assert parked(two["lax"]) == []
+    run(linked["lax"], "UPDATE orders SET qty = 1")
+    assert [report.applied for report in deferred.retry_errors(linked["lax"])] == [True]
+    assert [row[2] for row in rows(linked["lax"])] == [5]
+    assert parked(linked["lax"]) == []
 
 
-def test_purge_keeps_what_one_master_has_not_answered(two: Directory) -> None:
-    found_group(two, "hq", "lax", "jfk")
-    run(two["hq"], ROW)
-    deferred.push(two["hq"], "lax")
-    assert purged(two) == 0
-    deferred.push(two["hq"], "jfk")
-    assert purged(two) == 1
+def test_purge_keeps_what_one_master_has_not_answered(apart: Directory) -> None:
+    found_group(apart, "hq", "lax", "jfk")
+    run(apart["hq"], ROW)
+    deferred.push(apart["hq"], "lax")
+    assert purged(apart) == 0
+    deferred.push(apart["hq"], "jfk")
+    assert purged(apart) == 1
 
 
 def purged(sites: Directory) -> int:
@@ -152,7 +158,6 @@ def purged(sites: Directory) -> int:
 
 
 def test_truncate_and_drop_column_are_refused(two: Directory) -> None:
-    found_group(two, "hq", "lax")
     for statement in ("TRUNCATE orders", "ALTER TABLE orders DROP COLUMN qty"):
         with pytest.raises(
             psycopg.Error, match=r"cannot be truncated|cannot drop column"
@@ -161,7 +166,6 @@ def test_truncate_and_drop_column_are_refused(two: Directory) -> None:
 
 
 def test_what_is_refused(two: Directory) -> None:
-    found_group(two, "hq", "lax")
     run(two["jfk"], "CREATE TABLE orders (id int PRIMARY KEY, qty bigint)")
     run(two["hq"], "CREATE TABLE keyless (a int)")
     with pytest.raises(GroupExists):
@@ -202,32 +206,31 @@ def test_what_is_refused(two: Directory) -> None:
 
 
 def test_master_without_our_schema_is_told_so(
-    two: Directory, make_database: MakeDatabase
+    apart: Directory, make_database: MakeDatabase
 ) -> None:
-    told = Directory({"hq": two["hq"].url, "bare": make_database()})
+    told = Directory({"hq": apart["hq"].url, "bare": make_database()})
     groups.create_group(told["hq"], GROUP)
     with pytest.raises(SiteNotInitialised, match=str(told["bare"].url.database)):
         groups.add_master(told["hq"], GROUP, "bare")
     told.close()
 
 
-def test_masters_leave_and_groups_go_and_tables_stay(two: Directory) -> None:
-    found_group(two, "hq", "lax", "jfk")
-    run(two["hq"], ROW)
-    push_all(two)
-    groups.remove_master(two["hq"], GROUP, "jfk")
-    run(two["jfk"], "UPDATE orders SET qty = 1000")
-    run(two["hq"], "UPDATE orders SET qty = 2")
-    push_all(two)
-    assert [row[2] for row in assert_masters_equal(two, "hq", "lax")] == [2]
-    assert [row[2] for row in rows(two["jfk"])] == [1000]
-    groups.drop_group(two["hq"], GROUP)
-    run(two["hq"], "TRUNCATE orders", "ALTER TABLE orders DROP COLUMN qty")
-    assert [groups.list_groups(site) for site in two.values()] == [[], [], []]
+def test_masters_leave_and_groups_go_and_tables_stay(apart: Directory) -> None:
+    found_group(apart, "hq", "lax", "jfk")
+    run(apart["hq"], ROW)
+    push_all(apart)
+    groups.remove_master(apart["hq"], GROUP, "jfk")
+    run(apart["jfk"], "UPDATE orders SET qty = 1000")
+    run(apart["hq"], "UPDATE orders SET qty = 2")
+    push_all(apart)
+    assert [row[2] for row in assert_masters_equal(apart, "hq", "lax")] == [2]
+    assert [row[2] for row in rows(apart["jfk"])] == [1000]
+    groups.drop_group(apart["hq"], GROUP)
+    run(apart["hq"], "TRUNCATE orders", "ALTER TABLE orders DROP COLUMN qty")
+    assert [groups.list_groups(site) for site in apart.values()] == [[], [], []]
 
 
 def test_show_says_what_waits_and_who_does_not_know(two: Directory) -> None:
-    found_group(two, "hq", "lax")
     run(two["hq"], ROW)
     run(two["lax"], "UPDATE snaptide.replication_group SET version = 1")
     report = groups.show_group(two["hq"], GROUP)
@@ -241,7 +244,6 @@ def test_show_says_what_waits_and_who_does_not_know(two: Directory) -> None:
 
 def test_what_is_parked_is_on_its_way(two: Directory) -> None:
     """A retry would send it by other paths than the rest of its transaction."""
-    found_group(two, "hq", "lax")
     run(two["hq"], ROW)
     push_all(two)
     run(two["lax"], "UPDATE orders SET qty = 2")
@@ -262,7 +264,6 @@ def test_master_that_could_not_leave_joins_again(
     two: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it has left of the group does not stand in its way."""
-    found_group(two, "hq", "lax")
     with monkeypatch.context() as cut:
         cut.setattr("groups.change.leave", lambda *_: None)
         groups.remove_master(two["hq"], GROUP, "lax")
@@ -276,7 +277,6 @@ def test_master_that_could_not_leave_joins_again(
 
 def test_change_after_a_retry_in_one_transaction_is_sent(two: Directory) -> None:
     """It is the caller's own, not the parked transaction's."""
-    found_group(two, "hq", "lax")
     run(two["hq"], ROW)
     push_all(two)
     run(two["lax"], "UPDATE orders SET qty = 2")

@@ -12,6 +12,7 @@ from deferred.parked import differing
 from groups.differences import differences
 from masters import rules
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
 from tests.linked_table import link, rows, run, run_each, run_everywhere
 
@@ -32,12 +33,16 @@ def order(sites: Mapping[str, Site], *masters: str) -> None:
     push_all(sites)
 
 
-@pytest.fixture
-def two(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("hq", "lax")
+def two(sites: Directory) -> None:
     """A group of hq and lax with one order."""
-    sites = make_sites("hq", "lax")
     order(sites, "hq", "lax")
-    return sites
+
+
+@prepared_once("hq", "lax", "bos")
+def three(sites: Directory) -> None:
+    """The same of three masters."""
+    order(sites, "hq", "lax", "bos")
 
 
 def family(sites: Mapping[str, Site], action: str = "CASCADE") -> None:
@@ -104,27 +109,23 @@ def test_rule_that_does_not_converge_lists_its_row(two: Directory) -> None:
 @pytest.mark.parametrize(
     ("method", "masters", "is_listed"),
     [
-        ("additive", ("hq", "lax", "bos"), False),
-        ("minimum", ("hq", "lax"), False),
-        ("minimum", ("hq", "lax", "bos"), True),
-        ("overwrite", ("hq", "lax"), True),
+        ("additive", "three", False),
+        ("minimum", "two", False),
+        ("minimum", "three", True),
+        ("overwrite", "two", True),
     ],
 )
 def test_rule_that_converges_lists_nothing(
-    make_sites: Callable[..., Directory],
-    method: str,
-    masters: tuple[str, ...],
-    is_listed: bool,
+    request: pytest.FixtureRequest, method: str, masters: str, is_listed: bool
 ) -> None:
     parameters = {"column": "qty"} if method == "minimum" else {}
-    sites = make_sites(*masters)
-    order(sites, *masters)
+    sites: Directory = request.getfixturevalue(masters)
     for site in sites.values():
         settle_updates(site, method, **parameters)
     clash(sites)
     assert bool(entries(sites["hq"])) == bool(entries(sites["lax"])) == is_listed
     if not is_listed:
-        assert_masters_equal(sites, *masters)
+        assert_masters_equal(sites, *sites)
 
 
 def test_backup_of_the_newest_stamp_lists_nothing(two: Directory) -> None:

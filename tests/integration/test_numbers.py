@@ -20,6 +20,7 @@ from snaptide import doctor
 from snaptide.status import status_of
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
 from tests.linked_table import application, run
 
 REACHED = "Run, while the master can be reached"
@@ -28,25 +29,31 @@ CREATE TABLE public.orders (id {type} PRIMARY KEY, customer text, qty int DEFAUL
 """
 
 
-@pytest.fixture(params=["serial", "bigint GENERATED ALWAYS AS IDENTITY"])
-def orders(sites: Directory, request: pytest.FixtureRequest) -> Directory:
+@prepared_once("hq", "jfk")
+def plain(sites: Directory) -> None:
     """A table with a number that the master draws, and a snapshot of it, refreshed."""
-    return _with_orders(sites, request.param)
+    _with_orders(sites, "serial")
 
 
-@pytest.fixture
-def plain(sites: Directory) -> Directory:
-    return _with_orders(sites, "serial")
+@prepared_once("hq", "jfk")
+def identity(sites: Directory) -> None:
+    """The same with a column that is always generated."""
+    _with_orders(sites, "bigint GENERATED ALWAYS AS IDENTITY")
 
 
-def _with_orders(sites: Directory, kind: str) -> Directory:
+@pytest.fixture(params=["plain", "identity"])
+def orders(request: pytest.FixtureRequest) -> Directory:
+    made: Directory = request.getfixturevalue(request.param)
+    return made
+
+
+def _with_orders(sites: Directory, kind: str) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
     run(hq, ORDERS.format(type=kind))
     run(hq, "INSERT INTO orders (customer) SELECT 'hq' FROM generate_series(1, 10)")
     log(hq, "orders")
     snapshots.create(jfk, "orders", master="hq", updatable=True)
     snapshots.refresh(jfk, "orders")
-    return sites
 
 
 def test_inserts_without_a_number_get_one(orders):

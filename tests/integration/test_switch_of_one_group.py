@@ -13,6 +13,7 @@ from deferred.batches.cut import next_batch
 from deferred.errors import BothDestinations
 from sites import Directory, Site
 from sites.sessions import identity
+from tests.fix_worlds import prepared_once
 from tests.grouped import (
     assert_masters_equal,
     found_group,
@@ -29,10 +30,9 @@ ADD = "UPDATE orders SET qty = qty + {} WHERE id = 1"
 ADD_PARTS = "UPDATE parts SET qty = qty + {} WHERE id = 1"
 
 
-@pytest.fixture
-def world(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("hq", "lax", "jfk", needs="spark")
+def world(sites: Directory) -> None:
     """Orders are a snapshot of hq, which replicates with lax; parts are one of lax."""
-    sites = make_sites("hq", "lax", "jfk")
     found_group(sites, "hq", "lax")
     for name in ("hq", "lax"):
         masters.create_snapshot_log(sites[name], "orders")
@@ -50,7 +50,6 @@ def world(make_sites: Callable[..., Directory]) -> Directory:
     # From then on batches to lax are numbered from where it stands.
     run(sites["jfk"], ADD_PARTS.format(100))
     deferred.push(sites["jfk"], "lax")
-    return sites
 
 
 def at_master(site: Site) -> tuple[object, object]:
