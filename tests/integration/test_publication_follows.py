@@ -12,15 +12,17 @@ import snapshots
 from sites import Directory, Site
 from snapshots.definitions.errors import BeyondGrant
 from snaptide.embedded import PostgresServer
+from tests.fix_worlds import prepared_once
 from tests.granted import (
     as_login,
     every,
     families,
     grant_families,
     ids,
+    let_in,
     login,
     of_store,
-    take_families,
+    rent,
 )
 from tests.linked_table import run
 from tests.stories import refresh
@@ -36,18 +38,20 @@ def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
         yield name
 
 
+@prepared_once("hq", "jfk", needs="spark")
+def rented(sites: Directory) -> None:
+    rent(sites)
+
+
 @pytest.fixture
-def granted(sites: Directory, store: str) -> Iterator[Site]:
+def granted(rented: Directory) -> Iterator[Site]:
     """The site jfk, which may change what belongs to store 3, with snapshots of it."""
-    grant_families(sites["hq"], "jfk", store, updatable=True)
-    with as_login(sites, store) as directory:
-        jfk = directory["jfk"]
-        take_families(jfk, updatable=True)
+    with let_in(rented) as jfk:
         yield jfk
 
 
-def test_rows_follow_their_parents(sites: Directory, granted: Site) -> None:
-    hq = sites["hq"]
+def test_rows_follow_their_parents(rented: Directory, granted: Site) -> None:
+    hq = rented["hq"]
     assert every(granted) == of_store(hq) == [[2, 4], [21, 22, 41], [211, 221, 411]]
     for statements in (
         ["UPDATE public.customer SET store_id = 4 WHERE id = 2"],
@@ -150,10 +154,10 @@ def test_one_of_two_references_of_two_columns(sites: Directory, shelves: Site) -
 
 
 def test_rows_changed_at_the_site_leave_with_what_they_follow(
-    sites: Directory, granted: Site
+    rented: Directory, granted: Site
 ) -> None:
     """At the site, rental 21 has another customer than at the master, which is gone."""
-    hq = sites["hq"]
+    hq = rented["hq"]
     run(granted, "UPDATE public.rental SET customer_id = 4 WHERE id = 21")
     run(hq, "UPDATE public.customer SET store_id = 4 WHERE id = 2")
     refresh(granted, "shop", push_deferred_rpc=False)
@@ -164,9 +168,9 @@ def test_rows_changed_at_the_site_leave_with_what_they_follow(
 
 
 def test_pushes_keep_to_rows_whose_parents_are_granted(
-    sites: Directory, granted: Site
+    rented: Directory, granted: Site
 ) -> None:
-    hq = sites["hq"]
+    hq = rented["hq"]
     run(
         granted,
         "INSERT INTO public.customer VALUES (6, 3)",
@@ -184,10 +188,10 @@ def test_pushes_keep_to_rows_whose_parents_are_granted(
 
 
 def test_rows_of_parents_that_are_not_granted_are_parked(
-    sites: Directory, granted: Site
+    rented: Directory, granted: Site
 ) -> None:
     """They are when the customer has gone, which the site does not know yet."""
-    hq = sites["hq"]
+    hq = rented["hq"]
     run(hq, "UPDATE public.customer SET store_id = 4 WHERE id = 2")
     run(granted, "INSERT INTO public.rental VALUES (23, 2, 'new')")
     run(

@@ -13,7 +13,17 @@ from masters.publications.errors import CannotPublish, LoginUnfit
 from sites import Directory, Site
 from sites.errors import NotGranted
 from snaptide.embedded import PostgresServer
-from tests.granted import as_login, grant_sales, login, publish_sales, stores
+from tests.fix_worlds import prepared_once
+from tests.granted import (
+    STORE,
+    as_login,
+    grant_sales,
+    let_in,
+    login,
+    publish_sales,
+    sell,
+    stores,
+)
 from tests.linked_table import parked, queued, run
 from tests.rows_read import rows_read
 from tests.stories import push_and_refresh, refresh
@@ -31,21 +41,20 @@ def store(sites: Directory, server: PostgresServer) -> Iterator[str]:
         yield name
 
 
+@prepared_once("hq", "jfk", needs="spark")
+def sold(sites: Directory) -> None:
+    sell(sites)
+
+
 @pytest.fixture
-def granted(sites: Directory, store: str) -> Iterator[Site]:
+def granted(sold: Directory) -> Iterator[Site]:
     """The site jfk, which may change the sales of store 3, with a snapshot of them."""
-    hq = sites["hq"]
-    publish_sales(hq)
-    grant_sales(hq, store)
-    with as_login(sites, store) as directory:
-        jfk = directory["jfk"]
-        snapshots.create(jfk, "sale", master="hq", updatable=True)
-        refresh(jfk, "sale")
+    with let_in(sold) as jfk:
         yield jfk
 
 
-def test_a_site_pushes_changes_of_its_rows(sites: Directory, granted: Site) -> None:
-    hq = sites["hq"]
+def test_a_site_pushes_changes_of_its_rows(sold: Directory, granted: Site) -> None:
+    hq = sold["hq"]
     run(granted, "UPDATE public.sale SET what = 'sold' WHERE id = 2")
     deferred.push(granted)
     for statement in (
@@ -71,9 +80,9 @@ def test_a_site_pushes_changes_of_its_rows(sites: Directory, granted: Site) -> N
     assert queued(granted) == 0
 
 
-def test_a_push_reads_the_rows_that_it_changes(sites: Directory, granted: Site) -> None:
+def test_a_push_reads_the_rows_that_it_changes(sold: Directory, granted: Site) -> None:
     """And not all of the store, as PostgreSQL has it if a condition could leak them."""
-    hq = sites["hq"]
+    hq = sold["hq"]
     run(
         hq,
         "INSERT INTO public.sale SELECT i, 3 + i % 10, 'more', i"
@@ -91,8 +100,8 @@ def test_a_push_reads_the_rows_that_it_changes(sites: Directory, granted: Site) 
     assert rows_read(hq, "sale") - before < 100
 
 
-def test_what_leaves_the_grant_is_parked_whole(sites: Directory, granted: Site) -> None:
-    hq = sites["hq"]
+def test_what_leaves_the_grant_is_parked_whole(sold: Directory, granted: Site) -> None:
+    hq = sold["hq"]
     run(
         granted,
         "UPDATE public.sale SET what = 'sold' WHERE id = 2",
@@ -110,7 +119,7 @@ def test_what_leaves_the_grant_is_parked_whole(sites: Directory, granted: Site) 
     assert [one.applied for one in reports] == [False, False]
     assert "not granted to jfk" in reports[0].reason
     assert run(hq, "SELECT count(*) FROM public.sale WHERE store_id = 4") == [(5,)]
-    grant_sales(hq, store_of(granted), "4")
+    grant_sales(hq, STORE, "4")
     [first, second] = deferred.retry_errors(hq)
     assert (first.applied, second.applied) == (False, True)
 
@@ -120,12 +129,8 @@ def _why(hq: Site) -> list[str]:
     return [str(row[0]) for row in run(hq, asked)]
 
 
-def store_of(granted: Site) -> str:
-    return str(granted.peer("hq").url.username)
-
-
-def test_a_conflict_is_parked_and_retried(sites: Directory, granted: Site) -> None:
-    hq = sites["hq"]
+def test_a_conflict_is_parked_and_retried(sold: Directory, granted: Site) -> None:
+    hq = sold["hq"]
     run(hq, "UPDATE public.sale SET what = 'theirs' WHERE id = 2")
     run(granted, "UPDATE public.sale SET what = 'mine' WHERE id = 2")
     run(granted, "UPDATE public.sale SET what = 'again' WHERE id = 2")
@@ -137,8 +142,8 @@ def test_a_conflict_is_parked_and_retried(sites: Directory, granted: Site) -> No
     assert run(hq, "SELECT what FROM public.sale WHERE id = 2") == [("again",)]
 
 
-def test_rules_settle_conflicts(sites: Directory, granted: Site) -> None:
-    hq = sites["hq"]
+def test_rules_settle_conflicts(sold: Directory, granted: Site) -> None:
+    hq = sold["hq"]
     masters.set_column_group(hq, "sale", "what", ["what"])
     masters.add_update_resolution(hq, "sale", "what", "overwrite")
     run(hq, "UPDATE public.sale SET what = 'theirs' WHERE id = 2")
@@ -148,8 +153,8 @@ def test_rules_settle_conflicts(sites: Directory, granted: Site) -> None:
     assert run(hq, "SELECT origin FROM snaptide.resolution_record") == [("jfk",)]
 
 
-def test_values_that_do_not_fit_are_parked(sites: Directory, granted: Site) -> None:
-    hq = sites["hq"]
+def test_values_that_do_not_fit_are_parked(sold: Directory, granted: Site) -> None:
+    hq = sold["hq"]
     run(hq, "ALTER TABLE public.sale ALTER what TYPE varchar(8)")
     run(granted, "UPDATE public.sale SET what = 'much too long' WHERE id = 2")
     run(granted, "UPDATE public.sale SET what = 'short' WHERE id = 4")
@@ -196,8 +201,8 @@ def test_a_site_that_may_see_some_columns_pushes_these(
     ]
 
 
-def test_many_rows_are_pushed_at_once(sites: Directory, granted: Site) -> None:
-    hq = sites["hq"]
+def test_many_rows_are_pushed_at_once(sold: Directory, granted: Site) -> None:
+    hq = sold["hq"]
     run(
         granted,
         "INSERT INTO public.sale"
@@ -213,9 +218,9 @@ def test_many_rows_are_pushed_at_once(sites: Directory, granted: Site) -> None:
     assert run(hq, "SELECT count(*) FROM public.sale WHERE cost = 2") == [(2899,)]
 
 
-def test_a_call_of_a_procedure_is_parked(sites: Directory, granted: Site) -> None:
+def test_a_call_of_a_procedure_is_parked(sold: Directory, granted: Site) -> None:
     """Nothing binds what it does to the rows of the site; what comes later goes on."""
-    hq = sites["hq"]
+    hq = sold["hq"]
     run(hq, "CREATE PROCEDURE empty() LANGUAGE sql AS 'DELETE FROM sale'")
     deferred.allow_procedure(hq, "empty")
     with granted.begin() as connection:
@@ -244,11 +249,11 @@ BEFORE = (
 
 @pytest.mark.parametrize("before", [BEFORE, BEFORE[:2], BEFORE[2:]])
 def test_policies_of_before_become_those_of_now_with_the_next_grant(
-    sites: Directory, granted: Site, store: str, before: Sequence[str]
+    sold: Directory, granted: Site, before: Sequence[str]
 ) -> None:
-    hq = sites["hq"]
+    hq = sold["hq"]
     run(hq, *before)
-    grant_sales(hq, store)
+    grant_sales(hq, STORE)
     found = run(
         hq,
         "SELECT polrelid::regclass::text, pg_get_expr(polwithcheck, polrelid)"
@@ -261,8 +266,8 @@ def test_policies_of_before_become_those_of_now_with_the_next_grant(
     assert "parked_at >= now()" in str(parked_calls)
 
 
-def test_values_of_a_dropped_column_are_parked(sites: Directory, granted: Site) -> None:
-    hq = sites["hq"]
+def test_values_of_a_dropped_column_are_parked(sold: Directory, granted: Site) -> None:
+    hq = sold["hq"]
     run(granted, "UPDATE public.sale SET cost = 5 WHERE id = 2")
     run(hq, "ALTER TABLE public.sale DROP cost")
     report = deferred.push(granted)
@@ -272,8 +277,8 @@ def test_values_of_a_dropped_column_are_parked(sites: Directory, granted: Site) 
     assert (shown.calls[0].new or {})["cost (gone)"] == "5"
 
 
-def test_a_key_of_another_store_is_a_conflict(sites: Directory, granted: Site) -> None:
-    hq = sites["hq"]
+def test_a_key_of_another_store_is_a_conflict(sold: Directory, granted: Site) -> None:
+    hq = sold["hq"]
     run(granted, "INSERT INTO public.sale VALUES (3, 3, 'mine', 1)")
     assert deferred.push(granted).errors == 1
     assert run(hq, "SELECT store_id, what FROM public.sale WHERE id = 3") == [
@@ -282,13 +287,13 @@ def test_a_key_of_another_store_is_a_conflict(sites: Directory, granted: Site) -
 
 
 def test_nothing_is_pushed_without_a_grant_to_change(
-    sites: Directory, granted: Site, store: str
+    sold: Directory, granted: Site
 ) -> None:
-    hq = sites["hq"]
+    hq = sold["hq"]
     run(granted, "UPDATE public.sale SET what = 'sold' WHERE id = 2")
     database = hq.url.database
-    run(hq, f'REVOKE TEMPORARY ON DATABASE "{database}" FROM {store}')
-    grant_sales(hq, store, updatable=False)
+    run(hq, f'REVOKE TEMPORARY ON DATABASE "{database}" FROM {STORE}')
+    grant_sales(hq, STORE, updatable=False)
     with pytest.raises(NotGranted, match="nothing that it may change"):
         deferred.push(granted)
     with pytest.raises(NotGranted):
@@ -299,20 +304,18 @@ def test_nothing_is_pushed_without_a_grant_to_change(
     with pytest.raises(NotGranted):
         deferred.push(granted)
     assert queued(granted) == 1
-    run(hq, f'GRANT TEMPORARY ON DATABASE "{database}" TO {store}')
-    grant_sales(hq, store)
+    run(hq, f'GRANT TEMPORARY ON DATABASE "{database}" TO {STORE}')
+    grant_sales(hq, STORE)
     assert deferred.push(granted).transactions == 1
     assert run(hq, "SELECT what FROM public.sale WHERE id = 2") == [("sold",)]
 
 
-def test_the_login_of_another_site_is_named(
-    sites: Directory, granted: Site, store: str
-) -> None:
-    hq = sites["hq"]
+def test_the_login_of_another_site_is_named(sold: Directory, granted: Site) -> None:
+    hq = sold["hq"]
     masters.revoke(hq, "sales", "jfk")
     run(granted, "UPDATE public.sale SET what = 'sold' WHERE id = 2")
     masters.grant(
-        hq, "sales", "lga", login=store, parameters={"store": "3"}, updatable=True
+        hq, "sales", "lga", login=STORE, parameters={"store": "3"}, updatable=True
     )
     with pytest.raises(NotGranted, match="login of site lga, but this site"):
         deferred.push(granted)
