@@ -19,6 +19,7 @@ from pyspark import TaskContext
 
 import snapshots
 from sites import Directory
+from sites.conditions import ranges
 from sites.configured import Configuration, configure
 from snapshots.differences import comparison
 from snapshots.spark import executors, load
@@ -105,8 +106,9 @@ def main() -> None:
             directory=sites, spark_master=asked["master"], spark_conf=asked["settings"]
         )
     )
-    # Executors are to compare few rows as well.
+    # Executors are to compare few rows as well, and to load them in several ranges.
     comparison.SMALL_WINDOW = 10
+    ranges.PART_BYTES = 8192
     for line in sys.stdin:
         what, table = line.split()
         marks = Path(asked["marks"]) / f"{what}-{table}"

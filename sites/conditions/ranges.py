@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -67,6 +67,8 @@ class Range:
     first: int | None = None
     #: The page after the last one; None if the range has no end.
     end: int | None = None
+    #: about how many bytes it has, with values that are stored apart (TOAST)
+    bytes: int = field(default=0, compare=False)
 
     def predicate(self, source: sa.FromClause) -> ColumnElement[bool]:
         """The condition that a row of `source`, which is `table`, is in the range."""
@@ -227,12 +229,13 @@ def rows_about(connection: Connection, table: QualifiedName) -> int | None:
 def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:
     name = QualifiedName(leaf.nspname, leaf.relname)
     pages = leaf.bytes // leaf.block
-    count = min(max(round((leaf.bytes + leaf.apart) / size), 1), max(pages, 1))
+    total = leaf.bytes + leaf.apart
+    count = min(max(round(total / size), 1), max(pages, 1))
     if count == 1 or not leaf.has_pages:
-        return [Range(table=name)]
+        return [Range(table=name, bytes=total)]
     starts = [pages * i // count for i in range(count)]
     return [
-        Range(table=name, first=first, end=end)
+        Range(table=name, first=first, end=end, bytes=total // count)
         for first, end in zip(starts, [*starts[1:], None], strict=True)
     ]
 

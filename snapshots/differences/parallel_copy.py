@@ -38,7 +38,7 @@ def run(
     from snapshots.spark.load import copy_ranges
 
     return copy_ranges(
-        difference.session(),
+        difference.session,
         source.libpq_uri(),
         target.libpq_uri(),
         jobs,

@@ -79,6 +79,7 @@ def copy(
             copy=target,
             into=member.base.qualified,
             binary=_travels_in_binary(member),
+            bytes=part.bytes,
         )
         for part in parts
     ]

@@ -71,5 +71,5 @@ def of_task(kind: type[SparkError], message: str, **facts: object) -> SnaptideEr
     """
     refused = full.refusal(message)
     if refused is not None:
-        return NoConnectionFree(f"A task of Spark found no free connection: {refused}")
+        return NoConnectionFree(f"A task found no free connection: {refused}")
     return kind(message, **facts)

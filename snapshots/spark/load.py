@@ -4,6 +4,9 @@ A task pipes COPY of one database into COPY of another and looks at no value in
 between. Spark may run a task twice, at once or one after the other, even after
 the load has ended: each range is one transaction at the target, which claims
 the range before it copies (`snapshots.spark.claims`).
+
+A single small range is copied by this process: Spark would take longer to start a task
+than to copy it, and may not have started itself.
 """
 
 from __future__ import annotations
@@ -36,6 +39,12 @@ from snapshots.spark.errors import LoadFailed, of_task
 
 _POLL_SECONDS = 0.5
 
+#: Copying so many bytes takes about as long as starting a task.
+SMALL = 8 * 2**20
+
+#: How a range fails: in a task of Spark, or in this process.
+_FAILURES = (PySparkException, psycopg.Error, sa.exc.DBAPIError)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyJob:
@@ -51,12 +60,19 @@ class CopyJob:
     binary: bool = False
     #: settings of the transaction at the target, by name
     settings: Mapping[str, str] = field(default_factory=dict)
+    #: about how many bytes it reads; None if that is not known
+    bytes: int | None = None
     #: jobs that are copied in the same transaction, after this one
     then: tuple[CopyJob, ...] = ()
 
+    @property
+    def is_small(self) -> bool:
+        """Whether a task would take longer to start than to copy it."""
+        return self.bytes is not None and self.bytes <= SMALL and not self.then
+
 
 def copy_ranges(
-    spark: SparkSession,
+    start: Callable[[], SparkSession],
     source_uri: str,
     target_uri: str,
     jobs: Sequence[CopyJob],
@@ -69,6 +85,7 @@ def copy_ranges(
     table one that is loaded.
 
     Parameters:
+        start: gives the session of Spark, for all but a single small range.
         source_uri, target_uri: as `Site.libpq_uri()` gives them; the target has
             the schema `snaptide`.
         jobs: together they copy all rows, each row once.
@@ -86,13 +103,17 @@ def copy_ranges(
     """
     try:
         with _reported(target_uri, load, progress):
-            _run(spark, _task(source_uri, target_uri, jobs, load), len(jobs))
+            if len(jobs) == 1 and jobs[0].is_small:
+                copy_range(source_uri, target_uri, jobs[0], load, 1)
+            elif jobs:
+                task = _task(source_uri, target_uri, jobs, load)
+                _run(start(), task, len(jobs))
         with _begin(target_uri) as connection:
             rows = _finished(connection, load, len(jobs))
     except BaseException as error:
         with _begin(target_uri) as connection:
             claims.end(connection, load)
-        if not isinstance(error, (PySparkException, sa.exc.DBAPIError)):
+        if not isinstance(error, _FAILURES):
             raise
         said = _safe(error, source_uri, target_uri)
         raise of_task(LoadFailed, said, load_id=load.id) from None
@@ -177,10 +198,9 @@ def _run(
     task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     ranges: int,
 ) -> None:
-    if ranges:
-        tasks = min(ranges, executor_connections())
-        numbers = spark.range(1, ranges + 1, 1, numPartitions=tasks)
-        numbers.mapInArrow(task, "rows bigint").collect()
+    tasks = min(ranges, executor_connections())
+    numbers = spark.range(1, ranges + 1, 1, numPartitions=tasks)
+    numbers.mapInArrow(task, "rows bigint").collect()
 
 
 def _finished(connection: sa.Connection, load: Load, ranges: int) -> int:

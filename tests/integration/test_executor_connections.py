@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,8 @@ from sites import Directory, QualifiedName
 from sites.configured import Configuration, configure
 from sites.sessions.site import Site
 from sites.transfer import arrow
+from snapshots.spark import claims
+from snapshots.spark.claims import Load
 from tests.linked_table import rows, run, scalar
 
 if TYPE_CHECKING:
@@ -76,7 +79,11 @@ def test_so_many_tasks_copy_all_ranges(spark: SparkSession, tables: Directory) -
     with hq.connect() as exporter:
         exporter.execution_options(isolation_level="REPEATABLE READ")
         moment = exporter.exec_driver_sql("SELECT pg_export_snapshot()").scalar_one()
-        copied = copy_ranges(spark, hq.libpq_uri(), jfk.libpq_uri(), work, moment)
+        load = Load(id=uuid.uuid4(), moment=moment)
+        with jfk.transaction() as connection:
+            claims.begin(connection, load)
+        uris = hq.libpq_uri(), jfk.libpq_uri()
+        copied = copy_ranges(lambda: spark, *uris, work, load)
     assert copied == 100
     assert sorted(rows(jfk, "t")) == [(n,) for n in range(1, 101)]
     assert _tasks(spark, "copy") == MOST

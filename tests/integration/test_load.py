@@ -72,6 +72,7 @@ def jobs(connection: sa.Connection, parts: int) -> list[CopyJob]:
             select=literal_text(part.restrict(sa.select(source), source)),
             copy="COPY public.copied (n, v) FROM STDIN",
             into=QualifiedName("public", "copied"),
+            bytes=part.bytes,
         )
         for part in ctid_ranges(connection, QualifiedName("public", "t"), parts)
     ]
@@ -107,7 +108,7 @@ def test_copies_the_table_of_one_moment(
         run(hq, "DELETE FROM public.t WHERE n % 2 = 0")
         load = begun(branch, snapshot)
         copied = copy_ranges(
-            spark,
+            lambda: spark,
             hq.libpq_uri(),
             branch.libpq_uri(),
             work,
@@ -123,16 +124,48 @@ def test_copies_the_table_of_one_moment(
     assert ledger(branch) == 0
 
 
-def test_no_ranges_are_no_rows(spark: SparkSession, directory: Directory) -> None:
+def _not_started() -> SparkSession:
+    raise AssertionError("Spark is started.")
+
+
+def test_no_ranges_are_no_rows(directory: Directory) -> None:
     from snapshots.spark.load import copy_ranges
 
     uri = directory["branch"].libpq_uri()
     load = begun(directory["branch"])
-    assert copy_ranges(spark, uri, uri, [], load) == 0
+    assert copy_ranges(_not_started, uri, uri, [], load) == 0
 
 
+def test_a_small_range_needs_no_spark(directory: Directory) -> None:
+    from snapshots.spark.load import copy_ranges
+
+    hq, branch = directory["hq"], directory["branch"]
+    with moment(hq) as (exporter, snapshot):
+        uris = hq.libpq_uri(), branch.libpq_uri()
+        work = jobs(exporter, 1)
+        assert copy_ranges(_not_started, *uris, work, begun(branch, snapshot)) == 5000
+    assert rows(branch, "copied") == rows(hq, "t")
+
+
+def test_a_large_range_is_copied_by_spark(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from snapshots.spark import load as loads
+
+    hq, branch = directory["hq"], directory["branch"]
+    with moment(hq) as (exporter, snapshot):
+        uris = hq.libpq_uri(), branch.libpq_uri()
+        work = jobs(exporter, 1)
+        monkeypatch.setattr(loads, "SMALL", 0)
+        with pytest.raises(AssertionError, match="Spark is started"):
+            loads.copy_ranges(_not_started, *uris, work, begun(branch, snapshot))
+    assert rows(branch, "copied") == []
+    assert ledger(branch) == 0
+
+
+@pytest.mark.parametrize("parts", [1, 3])
 def test_a_range_that_fails_ends_the_load(
-    spark: SparkSession, directory: Directory
+    spark: SparkSession, directory: Directory, parts: int
 ) -> None:
     from snapshots.spark.errors import LoadFailed
     from snapshots.spark.load import copy_range, copy_ranges
@@ -141,10 +174,10 @@ def test_a_range_that_fails_ends_the_load(
     run(branch, "ALTER TABLE public.copied ADD CHECK (n <> 4999)")
     with moment(hq) as (exporter, snapshot):
         load = begun(branch, snapshot)
-        work = jobs(exporter, 3)
+        work = jobs(exporter, parts)
         uris = hq.libpq_uri(), branch.libpq_uri()
         with pytest.raises(LoadFailed, match="check constraint"):
-            copy_ranges(spark, *uris, work, load)
+            copy_ranges(lambda: spark, *uris, work, load)
         before = rows(branch, "copied")
         # A task that Spark gave up may still come: the load is over.
         assert copy_range(*uris, work[0], load, 1) == 0
@@ -221,8 +254,9 @@ def test_bytes_travel_as_the_servers_hold_them(
     assert run(sites["jfk"], every) == run(hq, every)
 
 
+@pytest.mark.parametrize("parts", [1, 2])
 def test_errors_do_not_show_passwords(
-    spark: SparkSession, directory: Directory
+    spark: SparkSession, directory: Directory, parts: int
 ) -> None:
     from snapshots.spark.errors import LoadFailed
     from snapshots.spark.load import CopyJob, copy_ranges
@@ -233,8 +267,11 @@ def test_errors_do_not_show_passwords(
         select="SELECT 1",
         copy="COPY public.copied (n) FROM STDIN",
         into=QualifiedName("public", "copied"),
+        bytes=8192,
     )
     with pytest.raises(LoadFailed) as caught:
-        copy_ranges(spark, source, branch.libpq_uri(), [job], begun(branch))
+        copy_ranges(
+            lambda: spark, source, branch.libpq_uri(), [job] * parts, begun(branch)
+        )
     assert "hunter2" not in str(caught.value)
     assert "Connection refused" in str(caught.value) or "failed" in str(caught.value)
