@@ -28,13 +28,6 @@ PARAMETERS += [
     "before",
 ]
 
-each_page = pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.path)
-each_page_of_a_site = pytest.mark.parametrize(
-    "page",
-    [one for one in pages.PAGES if "{site}" in one.path],
-    ids=lambda page: page.path,
-)
-
 
 def address(page: Page, site: str) -> str:
     """A page's path with something in its places."""
@@ -42,35 +35,47 @@ def address(page: Page, site: str) -> str:
     return re.sub(r"{\w+(:\w+)?}", "1", page.path.replace("{site}", site)) + named
 
 
-@each_page
-def test_nothing_yet(page: Page, sites: Directory, tmp_path: Path) -> None:
-    path = address(page, "jfk")
-    answer = Browser(console(sites, tmp_path)).client.get(path)
-    # What is about one thing is not there without the thing.
-    assert answer.status_code == (404 if "1" in path else 200)
-    assert len(answer.content) < 80_000
-
-
-@each_page_of_a_site
-def test_its_site_is_away(page: Page, sites: Directory, tmp_path: Path) -> None:
-    with Directory({"gone": sites["hq"].url.set(port=1, host="127.0.0.1")}) as some:
-        answer = Browser(console(some, tmp_path)).client.get(address(page, "gone"))
-    assert answer.status_code == 503
-    assert "The site does not answer" in answer.text
-
-
-@each_page
-@pytest.mark.parametrize("text", [HOSTILE, HOSTILE * 100])
-def test_nothing_in_an_address_becomes_markup(
-    page: Page, text: str, sites: Directory, tmp_path: Path
+def test_nothing_yet(
+    sites: Directory, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     browser = Browser(console(sites, tmp_path))
-    for name in PARAMETERS:
-        answer = browser.client.get(address(page, "jfk"), params={name: text})
-        assert answer.status_code < 500
-        assert "<script>alert" not in answer.text
-        assert "1520273" not in answer.text
-        assert len(answer.content) < 80_000
+    for page in pages.PAGES:
+        with subtests.test(page=page.path):
+            path = address(page, "jfk")
+            answer = browser.client.get(path)
+            # What is about one thing is not there without the thing.
+            assert answer.status_code == (404 if "1" in path else 200)
+            assert len(answer.content) < 80_000
+
+
+def test_its_site_is_away(
+    sites: Directory, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    with Directory({"gone": sites["hq"].url.set(port=1, host="127.0.0.1")}) as some:
+        for page in pages.PAGES:
+            if "{site}" not in page.path:
+                continue
+            with subtests.test(page=page.path):
+                browser = Browser(console(some, tmp_path))
+                answer = browser.client.get(address(page, "gone"))
+                assert answer.status_code == 503
+                assert "The site does not answer" in answer.text
+
+
+@pytest.mark.parametrize("text", [HOSTILE, HOSTILE * 100])
+def test_nothing_in_an_address_becomes_markup(
+    text: str, sites: Directory, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    browser = Browser(console(sites, tmp_path))
+    for page in pages.PAGES:
+        with subtests.test(page=page.path):
+            for name in PARAMETERS:
+                path = address(page, "jfk")
+                answer = browser.client.get(path, params={name: text})
+                assert answer.status_code < 500, name
+                assert "<script>alert" not in answer.text, name
+                assert "1520273" not in answer.text, name
+                assert len(answer.content) < 80_000, name
 
 
 def test_nothing_in_the_log_of_actions_becomes_markup(
