@@ -142,7 +142,6 @@ def _engine(site: Site) -> Engine:
     def make() -> Engine:
         engine = site.new_engine(
             for_programs=True,
-            plans_once=False,
             pool_size=8,
             max_overflow=56,
         )

@@ -66,7 +66,6 @@ def engine(master: Site) -> Engine:
     def make() -> Engine:
         made = master.new_engine(
             isolation_level="AUTOCOMMIT",
-            plans_once=False,
             # They have a class of connections of their own.
             resets=False,
             # Lines that are used again belong to a connection to a site; before one is

@@ -43,7 +43,7 @@ from deferred.catalog import (
 )
 from sites.capture.position import STRETCH
 from sites.sessions import settings
-from sites.sessions.prepared import Prepared, planned_once
+from sites.sessions.prepared import Prepared
 from sites.transfer.types import NativeType, PgSnapshot
 
 #: How long a destination can tell a restored origin what it has applied: longer than
@@ -67,7 +67,7 @@ def listing(origin: Connection, batch: Batch) -> Listing:
 
     Call it where PostgreSQL plans for many, as in `cut.next_batch`.
     """
-    return listing_in(origin.execute(_listed(), placed(batch, -1, batch.end)).one())
+    return listing_in(_listed().run(origin, **placed(batch, -1, batch.end)).one())
 
 
 def listing_in(row: Row[*tuple[Any, ...]]) -> Listing:
@@ -200,10 +200,10 @@ def _in_order(each: FromClause, value: ColumnElement[Any]) -> ColumnElement[Any]
 
 
 @cache
-def _listed() -> Select[Any]:
+def _listed() -> Prepared:
     its = select(delivery.c.xid, delivery.c.order_no, delivery.c.calls).where(PART)
     each = with_facts(its.cte("its")).cte("each")
-    return planned_once(select(*lists(each)))
+    return Prepared(select(*lists(each)))
 
 
 def original(xid: ColumnElement[Any]) -> ColumnElement[int]:

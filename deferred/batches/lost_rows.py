@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, Text, cast, func, literal, or_
 from deferred.batches import footprint, provenance
 from deferred.error_catalog import error_call, error_footprint, error_transaction
 from masters.log import registration
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.transfer.types import Xid8
 from sites.writing.staged import Staged, selected
 
@@ -101,7 +101,7 @@ def forget(connection: Connection, sender_id: uuid.UUID) -> None:
 
 def any_parked(connection: Connection, sender_id: uuid.UUID) -> bool:
     """Whether a sender has parked transactions or lost rows here."""
-    return bool(connection.scalar(_ASKED, {"its_id": sender_id}))
+    return bool(_ASKED.run(connection, its_id=sender_id).scalar())
 
 
 def held(sender_id: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -122,4 +122,4 @@ LOST = (
 )
 #: The same as `any_parked`, for statements that read more; takes `its_id`.
 ANY_PARKED = held(sa.bindparam("its_id", type_=error_transaction.c.origin_id.type))
-_ASKED = planned_once(select(ANY_PARKED))
+_ASKED = Prepared(select(ANY_PARKED))

@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import batch, duplicate_watch, push_marker
 from sites.sessions.exchange import Answer
-from sites.sessions.prepared import Prepared, planned_once
+from sites.sessions.prepared import Prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +139,11 @@ def lock_shared(
         or if the watch list has grown.
     """
     mine = {"its_id": sender_id, **_limits()}
-    if not connection.scalar(_TAKE_TURN, {"its_name": str(sender_id)}):
+    if not _TAKE_TURN.run(connection, its_name=str(sender_id)).scalar():
         return False
-    row = connection.execute(_SHARE, mine).one_or_none()
+    row = _SHARE.run(connection, **mine).one_or_none()
     if row is None:
-        connection.execute(_LIMIT, _limits())
+        _LIMIT.run(connection, **_limits())
     return row is None or row.watch_version == watch_version
 
 
@@ -179,7 +179,7 @@ def advance(
 ) -> bool:
     """Move the marker if it still stands at `at`; return whether it did."""
     places = {**_named("at", at), **_named("to", to)}
-    return connection.execute(_ADVANCE, {"its_id": sender_id, **places}).rowcount == 1
+    return _ADVANCE.run(connection, its_id=sender_id, **places).rowcount == 1
 
 
 _LIMITS = (
@@ -196,7 +196,7 @@ def _limits() -> dict[str, str]:
     return {"lock_timeout": LOCK_TIMEOUT, "idle_timeout": IDLE_TIMEOUT}
 
 
-_LIMIT = planned_once(select(*_LIMITS))
+_LIMIT = Prepared(select(*_LIMITS))
 
 
 #: The columns that say where a marker stands.
@@ -221,7 +221,7 @@ def _turn(
     return func.hashtext("snaptide.marker"), func.hashtext(name)
 
 
-_TAKE_TURN = planned_once(
+_TAKE_TURN = Prepared(
     select(
         func.pg_try_advisory_xact_lock_shared(
             *_turn(sa.bindparam("its_name", type_=sa.Text))
@@ -239,12 +239,14 @@ def _of(sender_id: uuid.UUID | sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
 
 
 _ID = sa.bindparam("its_id", type_=push_marker.c.origin_id.type)
-_MOVE = planned_once(sa.update(push_marker).where(_of(_ID)).values(**_given("to")))
+_MOVE = sa.update(push_marker).where(_of(_ID)).values(**_given("to"))
 _MOVE_ALONE = Prepared(_MOVE)
-_ADVANCE = _MOVE.where(
-    *(
-        push_marker.c[name].is_not_distinct_from(value)
-        for name, value in _given("at").items()
+_ADVANCE = Prepared(
+    _MOVE.where(
+        *(
+            push_marker.c[name].is_not_distinct_from(value)
+            for name, value in _given("at").items()
+        )
     )
 )
 
@@ -266,7 +268,7 @@ _LOCKED = _WANTED.with_for_update().subquery()
 #: long time.
 _LOCK = Prepared(select(*_LOCKED.c, *_LIMITS))
 _SHARED = _WANTED.with_for_update(read=True, key_share=True).subquery()
-_SHARE = planned_once(select(_SHARED.c.watch_version, *_LIMITS))
+_SHARE = Prepared(select(_SHARED.c.watch_version, *_LIMITS))
 
 
 def _found(answer: Answer) -> Marker | None:

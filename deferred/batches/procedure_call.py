@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, FromClause, TableClause, func,
 from deferred.batches.batch import PART, Batch, placed, within
 from deferred.batches.called import ProcedureCall, read
 from deferred.catalog import delivery, procedure_call
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 
 
 def orders(connection: Connection, batch: Batch) -> set[int]:
@@ -38,12 +38,12 @@ def by_transaction(
         after, end: the transactions after the first order number, up to the second.
     """
     found: defaultdict[int, tuple[ProcedureCall, ...]] = defaultdict(tuple)
-    for row in connection.execute(_CALLED, placed(batch, after, end)):
+    for row in _CALLED.run(connection, **placed(batch, after, end)):
         found[row.order_no] += (read(row),)
     return found
 
 
-_CALLED: sa.Select[Any] = planned_once(
+_CALLED = Prepared(
     select(
         delivery.c.order_no,
         procedure_call.c.call_no,

@@ -28,7 +28,7 @@ from sites import faults
 from sites.sessions import contacts, peers
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Look, Pair
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.sessions.site import autocommit
 from sites.tables.analyze import analyze
 from sites.transfer import transport
@@ -174,7 +174,7 @@ def has_agreed(here: Look, them: Identity) -> bool:
 def is_reconciled(origin: Connection, them: Identity) -> bool:
     """The same, as it is now."""
     with autocommit(origin):
-        return _belong(origin.scalar(_AGREED_NOW), them)
+        return _belong(_AGREED_NOW.run(origin).scalar(), them)
 
 
 def _belong(agreed: _Agreed | None, them: Identity) -> bool:
@@ -195,7 +195,7 @@ _AGREED = (
     .scalar_subquery()
     .label("agreed")
 )
-_AGREED_NOW = planned_once(select(_AGREED))
+_AGREED_NOW = Prepared(select(_AGREED))
 
 #: Made once: a statement is kept for each set of values that `peers.look` is asked for.
 _CONCERNED = relay.CONCERNED.label("concerned")

@@ -23,7 +23,7 @@ from deferred.queues.queue import Queue
 from masters.catalog import group_schema
 from masters.group_schema import SchemaVersion
 from sites import QualifiedName
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.writing.staged import Staged
 
 
@@ -170,12 +170,12 @@ NO_GROUP = Relay()
 CONCERNED: ColumnElement[bool] = sa.or_(
     sa.exists().select_from(group_schema), sa.exists().select_from(duplicate_watch)
 )
-_IS_CONCERNED = planned_once(select(CONCERNED))
+_IS_CONCERNED = Prepared(select(CONCERNED))
 
 
 def at(connection: Connection) -> Relay:
     """What a push from or to a database has to do for the groups there."""
-    return of_groups() if connection.scalar(_IS_CONCERNED) else NO_GROUP
+    return of_groups() if _IS_CONCERNED.run(connection).scalar() else NO_GROUP
 
 
 @cache

@@ -25,7 +25,7 @@ from deferred.queues.queue import Queue
 from masters.rules import Comparison, table_rules
 from sites import QualifiedName, traces
 from sites.sessions.exchange import Later, send
-from sites.sessions.prepared import Prepared, planned_once
+from sites.sessions.prepared import Prepared
 from sites.tables.table import describe, question
 from sites.writing.staged import Staged
 
@@ -115,12 +115,12 @@ def with_calls(
     if len(queues) < 2:
         return queues
     wanted = _having_calls(tuple(queues))
-    found = {row.id for row in origin.execute(wanted, placed(batch, -1, batch.end))}
+    found = {row.id for row in wanted.run(origin, **placed(batch, -1, batch.end))}
     return [queue for queue in queues if queue.id in found]
 
 
 @lru_cache(maxsize=64)
-def _having_calls(queues: tuple[Queue, ...]) -> sa.CompoundSelect[Any]:
+def _having_calls(queues: tuple[Queue, ...]) -> Prepared:
     """The numbers of those queues that have calls in a part of a batch."""
     each = []
     for queue in queues:
@@ -131,7 +131,7 @@ def _having_calls(queues: tuple[Queue, ...]) -> sa.CompoundSelect[Any]:
             .where(queue.goes_there(delivery.c.xid))
         )
         each.append(select(sa.literal(queue.id).label("id")).where(there))
-    return planned_once(sa.union_all(*each))
+    return Prepared(sa.union_all(*each))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.sessions.prepared import Prepared, as_json, planned_once
+from sites.sessions.prepared import Prepared, as_json
 from sites.tables import locks, wide
 from sites.tables.table import Table
 from sites.writing.staged import Staged
@@ -143,7 +143,7 @@ class State(NamedTuple):
 
 def states(connection: Connection, numbers: Sequence[int]) -> dict[int, State]:
     """The states of the work tables of a session, by number."""
-    return states_in(connection.scalar(_STATES, asked(numbers)))
+    return states_in(_STATES.run(connection, **asked(numbers)).scalar())
 
 
 def asked(numbers: Sequence[int]) -> dict[str, list[int]]:
@@ -173,7 +173,7 @@ STATES = as_json(
     ),
     "states",
 )
-_STATES = planned_once(sa.select(STATES))
+_STATES = Prepared(sa.select(STATES))
 
 
 def create(
@@ -209,7 +209,8 @@ def columns_of(staged: Staged) -> list[str]:
 def clear(connection: Connection, staged: Sequence[Staged]) -> None:
     """Empty work tables."""
     for one in staged:
-        connection.execute(planned_once(sa.delete(one.source)))
+        emptied = one.keep("emptied", partial(Prepared, sa.delete(one.source)))
+        emptied.run(connection)
 
 
 def counts(

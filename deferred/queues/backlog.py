@@ -30,7 +30,7 @@ from sites import Site
 from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.sessions import identity
-from sites.sessions.prepared import Prepared, planned_once
+from sites.sessions.prepared import Prepared
 
 #: Workers leave a destination that failed alone for at most so many seconds.
 LONGEST_PAUSE = 60
@@ -107,8 +107,7 @@ def waiting_destinations(connection: Connection) -> dict[str, Waiting]:
 
 def resting(connection: Connection) -> set[str]:
     """Destinations that failed a moment ago, and are left alone for a while."""
-    names = select(destination.c.name).where(_rests())
-    return set(connection.scalars(planned_once(names)))
+    return set(_RESTING.run(connection).scalars())
 
 
 def backlogs(connection: Connection) -> list[Backlog]:
@@ -244,6 +243,9 @@ def _rests() -> ColumnElement[bool]:
         destination.c.retry_at > now,
         destination.c.retry_at <= now + sa.literal(longest, sa.Interval),
     )
+
+
+_RESTING = Prepared(select(destination.c.name).where(_rests()))
 
 
 def _cut(

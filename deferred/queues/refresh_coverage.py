@@ -93,8 +93,11 @@ def covers(
 ) -> ColumnElement[bool]:
     """Whether the last refresh of each of these snapshots saw this very marker."""
     at = sa.tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
+    of_them = queue_catalog.c.snapshot == sa.any_(
+        sa.literal([*snapshots], sa.ARRAY(sa.Text))
+    )
     other = select(queue_catalog.c.id).where(
-        queue_catalog.c.snapshot.in_(snapshots), at != sa.tuple_(batch_no, order_no)
+        of_them, at != sa.tuple_(batch_no, order_no)
     )
     return ~other.exists()
 

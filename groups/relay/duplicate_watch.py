@@ -38,7 +38,7 @@ from groups.catalog import applied_transaction, arrival
 from groups.relay.ledger import EACH, HAS_COME, MADE_AT, NOTED
 from sites.capture.position import STRETCH
 from sites.sessions import identity
-from sites.sessions.prepared import as_json, planned_once
+from sites.sessions.prepared import Prepared, as_json
 from sites.sessions.site import autocommit
 
 
@@ -70,7 +70,7 @@ class DuplicateWatch:
 
 def list_watches(connection: Connection) -> list[DuplicateWatch]:
     """The transactions that this site watches for."""
-    return [DuplicateWatch(**row._mapping) for row in connection.execute(_WATCHES)]
+    return [DuplicateWatch(**row._mapping) for row in _WATCHES.run(connection)]
 
 
 def of(found: Sequence[Mapping[str, Any]] | None) -> list[DuplicateWatch]:
@@ -84,7 +84,7 @@ def of(found: Sequence[Mapping[str, Any]] | None) -> list[DuplicateWatch]:
 _LISTED = select(
     *(duplicate_watch.c[name] for name in DuplicateWatch.__slots__)
 ).order_by("group_id", "origin")
-_WATCHES = planned_once(_LISTED)
+_WATCHES = Prepared(_LISTED)
 
 #: The transactions that a site watches for, for statements that read more.
 WATCHES = as_json(_LISTED, "watches")

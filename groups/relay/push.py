@@ -27,11 +27,11 @@ from groups.relay import (
 from masters import group_schema
 from masters.group_schema import SchemaVersion
 from sites import QualifiedName
-from sites.sessions.prepared import as_json, planned_once
+from sites.sessions.prepared import Prepared, as_json
 from sites.sessions.site import autocommit
 
 #: What an origin is asked before it ships a batch.
-_BEFORE = planned_once(select(duplicate_watch.WATCHES, group_schema.VERSIONS))
+_BEFORE = Prepared(select(duplicate_watch.WATCHES, group_schema.VERSIONS))
 
 _there = queue_catalog.c
 
@@ -97,7 +97,7 @@ class PushRelay(Relay):
 
     def before_batch(self, origin: Connection, target: Connection) -> Before:
         with autocommit(origin):
-            seen = origin.execute(_BEFORE).one()
+            seen = _BEFORE.run(origin).one()
         watches = duplicate_watch.of(seen.watches)
         if watches:
             duplicate_watch.watch_for(target, watches)

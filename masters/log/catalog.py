@@ -16,7 +16,7 @@ from sites import QualifiedName
 from sites.capture import position, triggers
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.sessions.prepared import as_json, planned_once
+from sites.sessions.prepared import Prepared, as_json
 from sites.transfer.types import NativeType, PgSnapshot, Xid8
 
 
@@ -32,7 +32,7 @@ def find_log(connection: Connection, table: QualifiedName) -> Row[Any] | None:
 
 def find_logs(connection: Connection, tables: Sequence[QualifiedName]) -> list[str]:
     """The names of the snapshot logs that these tables have."""
-    found = connection.execute(_NAMES, asked(tables))
+    found = _NAMES.run(connection, **asked(tables))
     return [row.log_table for row in found]
 
 
@@ -84,18 +84,18 @@ def rows_of(
 
 def truncated_since(connection: Connection, log_table: str, since: str) -> bool:
     """Whether the master table was truncated: no log could hold all its keys."""
-    return bool(connection.scalar(_truncated(log_table), {"its_position": since}))
+    return bool(_truncated(log_table).run(connection, its_position=since).scalar())
 
 
 @lru_cache(maxsize=128)
-def _truncated(log_table: str) -> sa.Select[bool]:
+def _truncated(log_table: str) -> Prepared:
     """Asks the same; takes `its_position`. Building it takes longer than running it."""
     log = rows_of(log_table, [NativeType("text")])
     # Such a mark has no key: the index over the keys of deletes finds it at once.
     of_all = log.c.k1.is_(None), log.c.kind == sa.literal_column("'T'")
     since = sa.bindparam("its_position", type_=Text)
     mark = select(log.c.kind).where(position.since(log.c.xid, since), *of_all)
-    return planned_once(select(mark.exists()))
+    return Prepared(select(mark.exists()))
 
 
 def get_log(connection: Connection, table: QualifiedName) -> Row[Any]:
@@ -120,7 +120,7 @@ def logs_since(
     yet, at a position. If both, it holds every change that the position has not seen.
     The third, `partition_columns`, names the columns whose values it records.
     """
-    rows = connection.execute(_SINCE, {**asked(tables), "its_position": since})
+    rows = _SINCE.run(connection, **asked(tables), its_position=since)
     return {QualifiedName(row.table_schema, row.table_name): row for row in rows}
 
 
@@ -132,9 +132,16 @@ def any_too_young(
     Parameters:
         logs: by table.
     """
-    at = sa.tuple_(_log.table_schema, _log.table_name, _log.log_table)
-    wanted = [(table.schema, table.name, log) for table, log in logs.items()]
-    whole = select(func.count()).where(at.in_(wanted), _reaches(since), _whole())
+    wanted = (
+        sa.and_(
+            _log.table_schema == table.schema,
+            _log.table_name == table.name,
+            _log.log_table == log,
+        )
+        for table, log in logs.items()
+    )
+    any_of_them = sa.or_(sa.false(), *wanted)
+    whole = select(func.count()).where(any_of_them, _reaches(since), _whole())
     return whole.scalar_subquery() != len(logs)
 
 
@@ -167,11 +174,11 @@ _ASKED = sa.tuple_(_log.table_schema, _log.table_name).in_(
     )
 )
 _NAMED = select(_log.table_schema, _log.table_name, _log.log_table).where(_ASKED)
-_NAMES = planned_once(_NAMED)
+_NAMES = Prepared(_NAMED)
 
 #: The logs of the tables that are `asked` for, for statements that read more.
 NAMES = as_json(_NAMED, "logs")
-_SINCE = planned_once(
+_SINCE = Prepared(
     select(
         snapshot_log,
         _whole().label("whole"),

@@ -18,7 +18,7 @@ from masters.errors import CannotPartition, UnknownColumn
 from sites import names
 from sites.catalog import SCHEMA
 from sites.sessions.exchange import raw
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.tables.table import Column, Table
 from sites.transfer.values import unsized
 
@@ -46,7 +46,7 @@ def of_row(log: ColumnElement[str]) -> ColumnElement[Sequence[str]]:
 
 def of_log(connection: Connection, log: str) -> tuple[str, ...]:
     """The partition columns of a log, in their order."""
-    return tuple(connection.scalar(_OF_LOG, {"log": log}))
+    return tuple(_OF_LOG.run(connection, log=log).scalar_one())
 
 
 def _names(log: str) -> str:
@@ -54,7 +54,7 @@ def _names(log: str) -> str:
     return _NAMES.format(start=start, schema=SCHEMA, log=log, prefix=PREFIX)
 
 
-_OF_LOG = planned_once(text(f"SELECT {_names('CAST(:log AS text)')}"))
+_OF_LOG = Prepared(text(f"SELECT {_names('CAST(:log AS text)')}"))
 
 
 def places(columns: Iterable[str]) -> list[str]:

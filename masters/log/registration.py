@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import image, registered_snapshot
 from sites.names import QualifiedName
-from sites.sessions.prepared import as_json, planned_once
+from sites.sessions.prepared import Prepared, as_json
 from sites.transfer.types import PgSnapshot
 
 _at = registered_snapshot.c
@@ -138,7 +138,7 @@ def advance(
     the position may lag behind. Writes `registered_snapshot`.
     """
     given = {"its_id": site_id, "its_snapshots": [*snapshots], "its_position": position}
-    connection.execute(_ADVANCED, given)
+    _ADVANCED.run(connection, **given)
 
 
 def heard(connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]) -> None:
@@ -226,7 +226,7 @@ def registered(
         Their names, each with the other tables that its condition asks.
     """
     given = {"its_id": site_id, "its_snapshots": [*snapshots]}
-    return {name: {*asked} for name, asked in connection.execute(_KNOWN, given)}
+    return {name: {*asked} for name, asked in _KNOWN.run(connection, **given)}
 
 
 def known(found: Sequence[Mapping[str, Any]] | None) -> dict[str, set[str]]:
@@ -259,7 +259,7 @@ _ITS = (
     _at.site_id == sa.bindparam("its_id", type_=_at.site_id.type),
     _at.snapshot == sa.any_(sa.bindparam("its_snapshots", type_=ARRAY(Text))),
 )
-_ADVANCED = planned_once(
+_ADVANCED = Prepared(
     sa.update(registered_snapshot)
     .where(*_ITS)
     .values(
@@ -268,7 +268,7 @@ _ADVANCED = planned_once(
     )
 )
 _REGISTERED = select(_at.snapshot, _at.parents).where(*_ITS, _at.position.is_not(None))
-_KNOWN = planned_once(_REGISTERED)
+_KNOWN = Prepared(_REGISTERED)
 
 #: The same of the site `its_id` and `its_snapshots`, for statements that read more.
 REGISTERED = as_json(_REGISTERED, "registered")

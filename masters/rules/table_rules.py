@@ -19,7 +19,7 @@ from masters.errors import RulesMoved
 from masters.resolution.conflict import Kind
 from masters.rules.rule import Rule
 from sites import QualifiedName
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.tables.table import Table, find_table
 from sites.writing.staged import Staged, others
 
@@ -125,7 +125,7 @@ LAST_VERSION = (
 )
 
 
-_LAST_COLUMNS = planned_once(
+_LAST_COLUMNS = Prepared(
     select(rules_version.c.columns).order_by(rules_version.c.id.desc()).limit(1)
 )
 
@@ -142,6 +142,26 @@ _SAME_TABLE = and_(
 )
 
 
+def _mine(catalog: sa.Table) -> sa.ColumnElement[bool]:
+    return and_(
+        catalog.c.table_schema == sa.bindparam("its_schema", type_=sa.Text),
+        catalog.c.table_name == sa.bindparam("its_name", type_=sa.Text),
+    )
+
+
+_GROUPS = Prepared(
+    select(column_group.c.name, column_group.c.columns, *_COMPARED)
+    .select_from(column_group.outerjoin(comparison, _SAME_TABLE, full=True))
+    .where(or_(_mine(column_group), _mine(comparison)))
+    .order_by(column_group.c.id)
+)
+_RULES = Prepared(
+    select(resolution_rule, LAST_VERSION)
+    .where(_mine(resolution_rule))
+    .order_by("sequence_no")
+)
+
+
 def ruled(connection: Connection) -> list[QualifiedName]:
     """All tables that have rules, groups or comparisons in the catalog, by name."""
     catalogs = (column_group, resolution_rule, comparison)
@@ -152,21 +172,9 @@ def ruled(connection: Connection) -> list[QualifiedName]:
 
 def load(connection: Connection, table: QualifiedName) -> TableRules:
     """The rules of a table as the catalog holds them."""
-    found = connection.execute(
-        planned_once(
-            select(column_group.c.name, column_group.c.columns, *_COMPARED)
-            .select_from(column_group.outerjoin(comparison, _SAME_TABLE, full=True))
-            .where(or_(of(column_group, table), of(comparison, table)))
-            .order_by(column_group.c.id)
-        )
-    ).all()
-    rules = connection.execute(
-        planned_once(
-            select(resolution_rule, LAST_VERSION)
-            .where(of(resolution_rule, table))
-            .order_by("sequence_no")
-        )
-    ).all()
+    its = {"its_schema": table.schema, "its_name": table.name}
+    found = _GROUPS.run(connection, **its).all()
+    rules = _RULES.run(connection, **its).all()
     known = tuple(
         rule_of(
             Kind(row.kind), row.reference, row.sequence_no, row.method, row.parameters
@@ -292,4 +300,4 @@ def message(table: Table, name: str, called: str | None) -> str:
 
 
 def _noted(connection: Connection) -> Numbers:
-    return connection.execute(_LAST_COLUMNS).scalar() or {}
+    return _LAST_COLUMNS.run(connection).scalar() or {}

@@ -18,7 +18,7 @@ from sites.catalog import SCHEMA
 from sites.errors import RecordedAlready
 from sites.names import QualifiedName, identifier
 from sites.sessions.exchange import raw
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.sql import load
 from sites.tables.table import Column, Table
 
@@ -43,7 +43,7 @@ _WHOLE = """
     ) = cardinality({wanted})), false)
     FROM tree t
 """
-_ARE_THERE = planned_once(
+_ARE_THERE = Prepared(
     text(
         _WHOLE.format(
             schema=":schema",
@@ -78,7 +78,7 @@ def are_there(
         "wanted": _wanted(function, events, subscribed=False),
         "function": function,
     }
-    return bool(connection.scalar(_ARE_THERE, names))
+    return bool(_ARE_THERE.run(connection, **names).scalar())
 
 
 def of_row(

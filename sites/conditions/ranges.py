@@ -17,7 +17,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Table, Text, func
 from sqlalchemy.dialects.postgresql import CHAR, OID, REAL, REGCLASS
 
 from sites.names import QualifiedName, identifier
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.sql import load
 from sites.tables import locks
 from sites.tables import table as tables
@@ -47,7 +47,7 @@ _NAMESPACE = Table("pg_namespace", _pg, Column("oid", OID), Column("nspname", Te
 _INHERITS = Table("pg_inherits", _pg, Column("inhrelid", OID), Column("inhparent", OID))
 _METHOD = Table("pg_am", _pg, Column("oid", OID), Column("amname", Text))
 
-_PARTS_SINCE = planned_once(sa.text(load("parts_since")))
+_PARTS_SINCE = Prepared(sa.text(load("parts_since")))
 
 
 def ctid(source: sa.FromClause) -> ColumnElement[Any]:
@@ -120,7 +120,7 @@ def parts_since(
     Nothing need have recorded what was changed of them before.
     """
     asked = {"table": _shown(table), "since": position}
-    rows = connection.execute(_PARTS_SINCE, asked)
+    rows = _PARTS_SINCE.run(connection, **asked)
     return {row.oid: QualifiedName(row.nspname, row.relname) for row in rows}
 
 
@@ -245,7 +245,7 @@ def _shown(table: QualifiedName) -> str:
 
 
 def _found(connection: Connection, table: QualifiedName) -> Sequence[Row[Any]]:
-    return connection.execute(_LEAVES, {"table": _shown(table)}).all()
+    return _LEAVES.run(connection, table=_shown(table)).all()
 
 
 def _leaves(table: ColumnElement[str]) -> sa.Select[Any]:
@@ -285,7 +285,7 @@ def _bytes(table: ColumnElement[Any]) -> ColumnElement[int]:
     return func.coalesce(func.pg_relation_size(table), 0)
 
 
-_LEAVES = planned_once(_leaves(sa.bindparam("table", type_=Text)))
+_LEAVES = Prepared(_leaves(sa.bindparam("table", type_=Text)))
 
 
 def _tid(page: int) -> ColumnElement[Any]:

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sites.catalog import activity
 from sites.errors import SnaptideError
 from sites.progress import Progress
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.sessions.site import Site
 
 #: Seconds between two writes.
@@ -107,13 +107,8 @@ class _Reporter:
         self._close = lambda: opened.__exit__(None, None, None)
         self._connection = connection.execution_options(isolation_level="AUTOCOMMIT")
         sweep(connection)
-        self._id = connection.execute(
-            planned_once(
-                sa.insert(activity)
-                .values(kind=kind, subject=subject, pid=func.pg_backend_pid())
-                .returning(activity.c.id)
-            )
-        ).scalar_one()
+        begun = _BEGUN.run(connection, its_kind=kind, its_subject=subject)
+        self._id = begun.scalar_one()
 
     def end(self) -> None:
         if self._connection is not None:
@@ -146,4 +141,16 @@ def running() -> ColumnElement[bool]:
 
 def sweep(connection: Connection) -> None:
     """Remove the rows of work whose session has ended; writes `activity`."""
-    connection.execute(planned_once(sa.delete(activity).where(~running())))
+    _SWEPT.run(connection)
+
+
+_BEGUN = Prepared(
+    sa.insert(activity)
+    .values(
+        kind=sa.bindparam("its_kind", type_=sa.Text),
+        subject=sa.bindparam("its_subject", type_=sa.Text),
+        pid=func.pg_backend_pid(),
+    )
+    .returning(activity.c.id)
+)
+_SWEPT = Prepared(sa.delete(activity).where(~running()))

@@ -37,11 +37,12 @@ from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types.datetime import IntervalLoader
+from psycopg.types.json import JsonbDumper
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from sites.sessions import exchange, prepared
+from sites.sessions import exchange
 
 #: Seconds of idling after which a firewall may have dropped the line without a word.
 LONG = 10.0
@@ -161,21 +162,18 @@ class OfAllSites:
 _ALL = OfAllSites()
 
 
-def make_ours(engine: Engine, *, resets: bool, plans_once: bool) -> None:
+def make_ours(engine: Engine, *, resets: bool) -> None:
     """Let a pool give out connections that do all this, and none that broke.
 
     Parameters:
         resets: whether a commit ends what users' triggers have set for the session.
-        plans_once: whether the server plans `prepared.planned_once` statements only
-            once.
+            Such sessions keep statements prepared.
     """
     if resets:
-        event.listen(engine, "do_connect", _connect_keeping if plans_once else _connect)
+        event.listen(engine, "do_connect", _connect)
     event.listen(engine, "connect", _read_distant_times)
     event.listen(engine, "checkin", _note)
     event.listen(engine, "checkout", _refuse)
-    if plans_once:
-        event.listen(engine, "do_execute", prepared.execute)
 
 
 def _note(_driver: object, record: Any) -> None:
@@ -253,7 +251,7 @@ class RestoringConnection(psycopg.Connection[Any]):
         super().set_autocommit(value)
 
     def rollback(self) -> None:
-        """Roll back, after which the driver drops prepared statements."""
+        """Roll back, and with it what prepared statements may name."""
         try:
             exchange.drop_held(self)
         finally:
@@ -277,9 +275,6 @@ class RestoringConnection(psycopg.Connection[Any]):
             exchange.drop_held(self)
             if not (kept or self.closed):
                 exchange.forget(self)
-                # The driver would drop what is prepared after the next statement of
-                # its own, and with it what was prepared again before.
-                self.execute("")
 
 
 #: What makes objects that prepared statements name be others.
@@ -294,10 +289,7 @@ def _drops(statement: str) -> bool:
 
 
 class ForgettingCursor(psycopg.Cursor[Any]):
-    """A cursor that makes its session prepare again what its statement makes invalid.
-
-    The driver drops at such statements what it has prepared itself.
-    """
+    """A cursor whose session prepares again what a statement has made invalid."""
 
     def execute(self, query: Any, *arguments: Any, **named: Any) -> Self:
         """Run a statement."""
@@ -316,14 +308,9 @@ def _connect(
     _dialect: object, _record: object, arguments: list[Any], named: dict[str, Any]
 ) -> RestoringConnection:
     connect = cast("Callable[..., RestoringConnection]", RestoringConnection.connect)
-    return connect(*arguments, **named)
-
-
-def _connect_keeping(
-    dialect: object, record: object, arguments: list[Any], named: dict[str, Any]
-) -> RestoringConnection:
-    named = {**named, "cursor_factory": ForgettingCursor}
-    driver = _connect(dialect, record, arguments, named)
+    driver = connect(*arguments, **{**named, "cursor_factory": ForgettingCursor})
+    # SQLAlchemy makes JSON of its own values, but not of those of an exchange.
+    driver.adapters.register_dumper(dict, JsonbDumper)
     exchange.keep(driver)
     return driver
 

@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Text, func, select
 from sites.catalog import peer
 from sites.errors import SiteReplaced, SiteRestored
 from sites.sessions.identity import Identity, confirm_and_read
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ def paired(at_site: Look, at_master: Look) -> Pair:
 
 def recall(connection: Connection, other: uuid.UUID, role: str) -> Memory:
     """What a site remembers of another, which is its `master` or a `site` of it."""
-    found = connection.scalar(_RECALLED, {"other": other, "its_role": role})
+    found = _RECALLED.run(connection, other=other, its_role=role).scalar()
     return _memories(found).get(other, Memory())
 
 
@@ -217,7 +217,7 @@ _MEMORIES = (
 )
 
 
-_RECALLED = planned_once(select(_MEMORIES))
+_RECALLED = Prepared(select(_MEMORIES))
 
 
 def _memories(found: Sequence[dict[str, Any]] | None) -> dict[uuid.UUID, Memory]:

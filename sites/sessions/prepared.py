@@ -1,7 +1,7 @@
 """What is made once for a session and used many times: statements, and descriptions.
 
-Statements are built, compiled or planned once. Tables are described once, and a session
-is told only whether that still holds.
+Statements are built, compiled and prepared once. Tables are described once, and a
+session is told only whether that still holds.
 
 SQLAlchemy takes longer to compile most of our statements than PostgreSQL takes to run
 them, and keeps what it has compiled for one pool of connections only. The same
@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -22,7 +23,6 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import psycopg
 from sqlalchemy.engine import Compiled
 from sqlalchemy.engine.interfaces import IsolationLevel
-from sqlalchemy.sql.base import Executable
 
 from sites.names import QualifiedName
 from sites.sessions.exchange import (
@@ -38,9 +38,6 @@ from sites.sessions.exchange import (
 if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
 
-#: The execution option of statements that the server is to plan once per session.
-_PLANNED = "snaptide_planned"
-
 #: A session keeps the descriptions of so many tables at most.
 MOST_TABLES = 256
 
@@ -51,20 +48,6 @@ DRIVERNAME = "postgresql+snaptide"
 MOST_COMPILED = 2000
 
 _DIALECT = psycopg.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
-
-Statement = TypeVar("Statement", bound=Executable)
-
-
-def planned_once(statement: Statement) -> Statement:
-    """Let a session plan a statement for all later runs, not for each.
-
-    PostgreSQL plans it with the values of its first five runs, and then once, if the
-    plan for all values is no worse. A rollback makes the driver forget it.
-
-    Use it for statements that take longer to plan than to run, that keep their text,
-    and whose tables users cannot alter: the result must keep its types.
-    """
-    return statement.execution_options(**{_PLANNED: True})
 
 
 def as_json(
@@ -82,17 +65,6 @@ def as_json(
     return found.select_from(rows).scalar_subquery().label(name)
 
 
-def execute(cursor: Any, statement: str, values: Any, context: Any) -> bool | None:
-    """Run a statement if it is `planned_once`; True if it was.
-
-    A listener to SQLAlchemy's `do_execute`.
-    """
-    if not context.execution_options.get(_PLANNED):
-        return None
-    cursor.execute(statement, values, prepare=True)
-    return True
-
-
 def known_tables(connection: Connection) -> dict[QualifiedName, tuple[str, Any]]:
     """By name, the hash of what the catalog said of a table, and its description."""
     kept: dict[QualifiedName, tuple[str, Any]] = connection.info.setdefault(
@@ -104,30 +76,35 @@ def known_tables(connection: Connection) -> dict[QualifiedName, tuple[str, Any]]
 
 
 class Prepared:
-    """A statement as text, with constant values and parameters for the others.
+    """A statement that each session prepares once, for all later runs.
 
-    Building, compiling and planning the comparison of a few columns takes longer than
-    running it for one row, and it runs for each transaction that is applied by itself.
-    The result must keep its types, as with `planned_once`.
+    Building, compiling and planning most of our statements takes longer than running
+    them for a few rows. PostgreSQL plans one with the values of its first five runs,
+    and then once, if the plan for all values is no worse. It is compiled when it is
+    first used.
+
+    Use it for statements that keep their text, and whose tables users cannot alter: the
+    result must keep its types.
 
     Parameters:
-        statement: the statement, with a `bindparam` that has some value for each
-            value that changes; values go to the driver unchanged.
+        statement: the statement, with a `bindparam` for each value that changes; values
+            go to the driver unchanged. If an IN has a list of constants, each of these
+            needs some value.
     """
 
-    def __init__(
-        self,
-        statement: sa.ClauseElement,
-    ) -> None:
+    def __init__(self, statement: sa.ClauseElement) -> None:
+        self._statement = statement
+
+    @cached_property
+    def _compiled(self) -> tuple[bytes, Sequence[str], Mapping[str, object]]:
+        """Its text, the names of its parameters in their order, and constant values."""
         compiled = cast(
             "SQLCompiler",
-            statement.compile(
+            self._statement.compile(
                 dialect=_DIALECT, compile_kwargs={"render_postcompile": True}
             ),
         )
-        self._text = str(compiled).encode()
-        self._names = tuple(compiled.positiontup or ())
-        self._values = dict(compiled.params)
+        return str(compiled).encode(), compiled.positiontup or (), compiled.params
 
     def run(self, connection: Connection, **values: object) -> Answer:
         """Run the statement with these values."""
@@ -147,8 +124,9 @@ class Prepared:
 
     def bound(self, **values: object) -> Bound:
         """The statement with these values, to be run in one exchange with others."""
-        known = {**self._values, **values}
-        return Bound(self._text, [known[name] for name in self._names])
+        text, names, constants = self._compiled
+        known = {**constants, **values}
+        return Bound(text, [known[name] for name in names])
 
 
 class Dialect(psycopg.PGDialect_psycopg):

@@ -176,7 +176,6 @@ class Site:
         self,
         *,
         for_programs: bool = False,
-        plans_once: bool = True,
         resets: bool = True,
         **options: Any,
     ) -> Engine:
@@ -185,11 +184,9 @@ class Site:
         Parameters:
             for_programs: whether the role's own search_path holds, for statements that
                 are not Snaptide's.
-            plans_once: whether the server plans `prepared.planned_once` statements only
-                once. Must be False in sessions that prepare other statements by name:
-                at a rollback the driver makes the server forget all of them.
-            resets: whether a commit ends what users' triggers have set for the session;
-                it does not in sessions of programs.
+            resets: whether a commit ends what users' triggers have set for the session,
+                and the session keeps our statements prepared; neither is so in sessions
+                of programs.
             options: options of SQLAlchemy's `create_engine`.
         """
         engine = create_engine(
@@ -203,8 +200,8 @@ class Site:
             },
             connect_args={
                 "options": libpq_options(FOR_PROGRAMS if for_programs else SETTINGS),
-                # Prepare statements on request only, never by the driver's count: the
-                # tables of other statements may change.
+                # The driver prepares none by its count: the tables of statements that
+                # are not `Prepared` may change.
                 "prepare_threshold": sys.maxsize,
                 "connect_timeout": 10,
                 "application_name": "snaptide",
@@ -218,7 +215,7 @@ class Site:
         self._idle.follow(engine)
         event.listen(engine, "connect", _refuse_old_server)
         resets = resets and not for_programs
-        connections.make_ours(engine, resets=resets, plans_once=plans_once)
+        connections.make_ours(engine, resets=resets)
         return engine
 
     @contextmanager

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, TextClause
+from sqlalchemy import Connection
 
 from sites.names import QualifiedName
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.sql import load
 
 
@@ -54,10 +54,10 @@ def glance(
             alone=row.alone,
             file=row.file,
         )
-        for row in connection.execute(_asking(), named)
+        for row in _asking().run(connection, **named)
     }
 
 
 @cache
-def _asking() -> TextClause:
-    return planned_once(sa.text(load("glance").format(state=load("column_state"))))
+def _asking() -> Prepared:
+    return Prepared(sa.text(load("glance").format(state=load("column_state"))))

@@ -21,7 +21,7 @@ from sites.capture.position import end
 from sites.names import parse
 from sites.sessions import identity
 from sites.sessions.identity import Identity
-from sites.sessions.prepared import as_json, planned_once
+from sites.sessions.prepared import Prepared, as_json
 from sites.sessions.site import Site
 from sites.tables import locks
 from sites.transfer.types import PgSnapshot
@@ -68,7 +68,7 @@ def find(connection: Connection, name: str) -> RefreshGroup | None:
     """The group of that name, or None."""
     if "\0" in name:
         return None
-    row = connection.execute(_FIND, {"its_group": name}).one_or_none()
+    row = _FIND.run(connection, its_group=name).one_or_none()
     return None if row is None else RefreshGroup(**row._mapping)
 
 
@@ -166,7 +166,7 @@ def lock_at(connection: Connection, group: RefreshGroup) -> None:
     Raises:
         PositionMoved: another refresh of the group came in between.
     """
-    now = connection.execute(_LOCK, {"its_group": group.name}).one_or_none()
+    now = _LOCK.run(connection, its_group=group.name).one_or_none()
     if now is None or now.position != group.position:
         raise PositionMoved(
             f"Another refresh of group {group.name} finished in the meantime."
@@ -341,8 +341,8 @@ _FOUND = select(
     .where(catalog.promise.c.refresh_group == _group.c.name, catalog.promise.c.repair)
     .label("repairs"),
 ).where(_group.c.name == sa.bindparam("its_group", type_=Text))
-_FIND = planned_once(_FOUND)
-_LOCK = planned_once(
+_FIND = Prepared(_FOUND)
+_LOCK = Prepared(
     select(sa.cast(_group.c.position, Text).label("position"))
     .where(_group.c.name == sa.bindparam("its_group", type_=Text))
     .with_for_update(key_share=True)

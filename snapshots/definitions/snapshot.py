@@ -17,7 +17,7 @@ from sites import names
 from sites.conditions import subqueries
 from sites.conditions.subqueries import Parts
 from sites.names import QualifiedName, numbered
-from sites.sessions.prepared import as_json, planned_once
+from sites.sessions.prepared import Prepared, as_json
 from sites.tables.table import Table, with_tuples
 from sites.transfer.types import NativeType
 from sites.transfer.values import unsized
@@ -198,7 +198,7 @@ def read(connection: Connection, name: str) -> Snapshot:
 
 def members(connection: Connection, group: str) -> list[Snapshot]:
     """The snapshots of a refresh group, by name."""
-    rows = connection.execute(planned_once(_MEMBERS), {"its_group": group}).all()
+    rows = _OF_GROUP.run(connection, its_group=group)
     return [_of(row._mapping) for row in rows]
 
 
@@ -256,6 +256,7 @@ _MEMBERS = _SELECT.where(
     catalog.snapshot.c.refresh_group == sa.bindparam("its_group", type_=sa.Text)
 )
 
+_OF_GROUP = Prepared(_MEMBERS)
 #: The snapshots of the group that is called `its_group`, for statements that read more.
 MEMBERS = as_json(_MEMBERS, "members")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, cast, func, literal, select
@@ -27,7 +26,7 @@ from sites.catalog import SCHEMA
 from sites.conditions import ranges
 from sites.names import QualifiedName
 from sites.sessions.identity import Identity
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from sites.tables.glance import Glance, glance
 from sites.transfer.types import PgSnapshot
 from snapshots.definitions import (
@@ -76,7 +75,7 @@ def unchanged_position(
     here, at = quiet
     if not _looks_as_before(master, site, task):
         return None
-    # Not rolled back: a rollback would make the server forget prepared plans.
+    # Not rolled back: after a rollback, a session prepares its statements again.
     site.commit()
     return here if _noted(site, task, here, at) else None
 
@@ -98,11 +97,11 @@ def _noted(site: Connection, task: Task, here: str, at: Marker) -> bool:
         **refresh_notes.took(task.steps.seconds),
     }
     with site.begin():
-        return bool(site.execute(_noting(task.group.name, keys, views), given).all())
+        return bool(_noting(task.group.name, keys, views).run(site, **given).all())
 
 
 @lru_cache(maxsize=128)
-def _noting(name: str, keys: tuple[str, ...], views: tuple[str, ...]) -> sa.Executable:
+def _noting(name: str, keys: tuple[str, ...], views: tuple[str, ...]) -> Prepared:
     """Notes that a group is up to date, if nothing at the site speaks against it.
 
     Building it takes longer than running it. Its parameters are a marker, `its_batch`
@@ -122,7 +121,7 @@ def _noting(name: str, keys: tuple[str, ...], views: tuple[str, ...]) -> sa.Exec
     notes = refresh_notes.nothing_new(name, noting, [FAST])
     quick = func.set_config("synchronous_commit", "off", True)
     statement = snapshot.refreshed(name, FAST).where(answered).add_cte(*notes)
-    return planned_once(statement.returning(quick))
+    return Prepared(statement.returning(quick))
 
 
 def _is_settled(task: Task, known: Collection[str]) -> bool:
@@ -158,7 +157,7 @@ def _if_nothing_came(
         **rewrites.functions_asked(task.members),
     }
     question = _question(tuple(logs.items()), versions)
-    here, at, something, called = master.execute(question, wanted).one()
+    here, at, something, called = question.run(master, **wanted).one()
     if something or any(
         rewrites.functions_differ(one, rewrites.functions_of(one, called))
         for one in task.members
@@ -171,7 +170,7 @@ def _if_nothing_came(
 def _question(
     logs: tuple[tuple[QualifiedName, str], ...],
     versions: tuple[tuple[QualifiedName, SchemaVersion | None], ...],
-) -> sa.Select[*tuple[Any, ...]]:
+) -> Prepared:
     """Asks a master for its position, and whether anything speaks against it.
 
     Building it takes longer than running it. Its parameters are `its_id`,
@@ -198,7 +197,7 @@ def _question(
         kept = purged.scalar_subquery() >= func.pg_snapshot_xmin(old)
         reasons += [position.any_since(xid, old), func.coalesce(kept, sa.false())]
     asked = select(cast(now, sa.Text), marker.SEEN, sa.or_(*reasons), rewrites.CALLED)
-    return planned_once(asked)
+    return Prepared(asked)
 
 
 def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:

@@ -1,17 +1,18 @@
 """A refresh that finds nothing to do writes nothing that anyone has to remember."""
 
 import re
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import text
 
 import deferred
 import masters
 import snapshots
 from sites import Directory, Site
-from sites.sessions import identity
+from sites.sessions import exchange, identity
 from sites.sessions.site import autocommit
 from snapshots.differences import difference
 from snapshots.refreshing import idle
@@ -56,23 +57,29 @@ def test_nothing_moves(pair: Directory, monkeypatch: pytest.MonkeyPatch) -> None
     assert run(jfk, refreshed) > at
 
 
-def test_rows_that_a_log_keeps_for_others_are_not_read(pair: Directory) -> None:
+def test_rows_that_a_log_keeps_for_others_are_not_read(
+    pair: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hq, jfk = pair["hq"], pair["jfk"]
     more = "INSERT INTO public.a SELECT g, 'old' FROM generate_series(2, 20000) g"
     run(hq, more, 'ANALYZE snaptide."mlog$_a"')
     refresh(jfk, "a")
     run(hq, "UPDATE public.a SET v = 'new' WHERE id % 4 = 0")
     plans: list[str] = []
+    start = exchange._start
 
-    def explain(*call: Any) -> None:
-        _, cursor, statement, values, *_ = call
-        if "mlog$_a" in statement and "pg_current_snapshot()" in statement:
-            asked = f"EXPLAIN (ANALYZE, TIMING OFF) {statement}"
-            plans.extend(line for (line,) in cursor.connection.execute(asked, values))
+    def explain(
+        driver: exchange.Driver, asked: Sequence[exchange.Later], *, apart: bool
+    ) -> None:
+        for one in (each.statement for each in asked):
+            if b"mlog$_a" in one.text and b"pg_current_snapshot()" in one.text:
+                explained = b"EXPLAIN (ANALYZE, TIMING OFF) " + one.text
+                lines = psycopg.RawCursor(driver).execute(explained, one.values)
+                plans.extend(line for (line,) in lines)
+        start(driver, asked, apart=apart)
 
-    event.listen(hq.engine, "before_cursor_execute", explain)
+    monkeypatch.setattr(exchange, "_start", explain)
     assert refresh(jfk, "a")["a"].updated == 5_000
-    event.remove(hq.engine, "before_cursor_execute", explain)
     skipped = [int(n) for n in re.findall(r"Removed by Filter: (\d+)", str(plans))]
     assert plans
     assert sum(skipped) < 1_000

@@ -287,7 +287,7 @@ def test_threads_that_begin_at_once_share_their_pools(
     new_engine = Site.new_engine
 
     def noted(site: Site, **options: Any) -> Engine:
-        if not options.get("plans_once", True):
+        if "pool_use_lifo" not in options:  # those of all sites have it
             made.append(site.name)
         return new_engine(site, **options)
 

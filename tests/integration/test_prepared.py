@@ -1,22 +1,22 @@
-"""Statements that a session of ours plans once, and what it must not keep for long."""
+"""Statements that a session prepares once, and what it must not keep for long."""
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, text
 
 import deferred
 from deferred.queues import define
 from sites import Directory
-from sites.sessions.prepared import planned_once
+from sites.sessions.prepared import Prepared
 from tests.linked_table import link, rows, run
 
 
-def test_a_session_plans_what_asks_for_it_once(sites: Directory) -> None:
+def test_a_session_prepares_what_asks_for_it_once(sites: Directory) -> None:
     with sites["hq"].session() as connection:
-        once = planned_once(select(text("'asked for'")))
+        once = Prepared(text("SELECT 'asked for'"))
         for _ in range(3):
-            assert connection.scalar(once) == "asked for"
-            assert connection.scalar(select(text("'not asked for'"))) is not None
+            assert once.run(connection).scalar() == "asked for"
+            assert connection.scalar(text("SELECT 'not asked for'")) is not None
             connection.commit()
-        assert _planned(connection) == ["SELECT 'asked for'"]
+        assert _prepared(connection) == ["SELECT 'asked for'"]
 
 
 def test_another_queue_of_the_same_name_is_sent_as_it_is(sites: Directory) -> None:
@@ -26,9 +26,9 @@ def test_another_queue_of_the_same_name_is_sent_as_it_is(sites: Directory) -> No
     for n in range(3):
         run(jfk, f"INSERT INTO orders VALUES ({n}, {n})")
         deferred.push(jfk)
-    # A driver forgets what it planned when it drops something, or rolls back.
+    # A session forgets what it prepared when it drops something, or rolls back.
     with jfk.session() as origin:
-        before = _planned(origin)
+        before = _prepared(origin)
         origin.commit()
         with jfk.transaction() as connection:
             define.drop_queue(connection, "orders")
@@ -44,6 +44,6 @@ def test_another_queue_of_the_same_name_is_sent_as_it_is(sites: Directory) -> No
     assert rows(hq) == [(1, "one")]
 
 
-def _planned(connection: Connection) -> list[str]:
+def _prepared(connection: Connection) -> list[str]:
     found = connection.scalars(text("SELECT statement FROM pg_prepared_statements"))
     return list(found)
