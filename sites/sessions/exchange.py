@@ -44,6 +44,8 @@ MOST = 500
 #: Closing a statement that is not there is no error.
 _CLOSES = capabilities.has_send_close_prepared()
 
+#: A session, as SQLAlchemy and the driver have it.
+_Place: TypeAlias = tuple[Connection, Driver]
 
 #: The text of a statement, and the types of its values.
 _Key: TypeAlias = tuple[bytes, tuple[int, ...]]
@@ -73,8 +75,8 @@ class Later:
     """A statement whose answer is read when it is needed."""
 
     statement: Bound
-    #: None if nobody reads the answer
-    connection: Connection | None = None
+    #: where it is run; None if nobody reads the answer
+    at: _Place | None = None
     result: PGresult | None = None
 
     def answer(self) -> Answer:
@@ -83,7 +85,8 @@ class Later:
         Raises:
             sqlalchemy.exc.DBAPIError: it failed, or one that was sent with it.
         """
-        return _answer(*self._answered())
+        session, result = self._answered()
+        return _answer(session, self.statement, result)
 
     def texts(self) -> list[list[str | None]]:
         """The rows as the server prints them; sends and raises as `answer` does."""
@@ -93,10 +96,10 @@ class Later:
         return [[None if v is None else v.decode() for v in row] for row in rows]
 
     def _answered(self) -> tuple[_Session, PGresult]:
-        assert self.connection is not None
-        driver = driver_of(self.connection)
+        assert self.at is not None
+        connection, driver = self.at
         if self.result is None:
-            with reported(self.connection, said=str(self.statement)):
+            with reported(connection, said=self.statement):
                 send_held(driver)
         if self.result is None:
             raise RuntimeError("A rollback has dropped the statement.")
@@ -111,8 +114,8 @@ class _Session:
     #: whether its server is to prepare statements at all
     keeps: bool
     names: dict[_Key, bytes] = field(default_factory=dict)
-    #: by the names of columns
-    metadata: dict[tuple[str, ...], SimpleResultMetaData] = field(default_factory=dict)
+    #: the columns of what a statement returns, by the text of it
+    metadata: dict[bytes, SimpleResultMetaData] = field(default_factory=dict)
     #: names of statements that the server may have, and that are used no more
     former: list[bytes] = field(default_factory=list)
     #: statements that are sent with the next ones
@@ -123,7 +126,7 @@ class _Session:
     new: dict[_Key, bytes] = field(default_factory=dict)
 
 
-_sessions: MutableMapping[psycopg.Connection[Any], _Session] = WeakKeyDictionary()
+_sessions: MutableMapping[Driver, _Session] = WeakKeyDictionary()
 
 
 def exchange(connection: Connection, *statements: Bound) -> list[Answer]:
@@ -135,8 +138,9 @@ def exchange(connection: Connection, *statements: Bound) -> list[Answer]:
     Raises:
         sqlalchemy.exc.DBAPIError: of the first that failed; later ones were not run.
     """
-    asked = [Later(one, connection) for one in statements]
-    _run(raw(connection), asked)
+    at = connection, raw(connection)
+    asked = [Later(one, at) for one in statements]
+    _run(at, asked)
     return [one.answer() for one in asked]
 
 
@@ -147,9 +151,10 @@ def send(connection: Connection, *statements: Bound) -> list[Later]:
     Whatever uses the session next waits for the answers first, and raises the error if
     there was one.
     """
-    asked = [Later(one, connection) for one in statements]
-    with reported(connection, said=str(statements[0])):
-        _start(driver_of(connection), asked, apart=True)
+    at = connection, driver_of(connection)
+    asked = [Later(one, at) for one in statements]
+    with reported(connection, said=statements[0]):
+        _start(at[1], asked, apart=True)
     return asked
 
 
@@ -159,31 +164,28 @@ def hold(connection: Connection, statement: Bound) -> Later:
     An error is raised by what it is sent with. A rollback forgets it. Without a
     transaction to wait in, it is run at once.
     """
-    asked, driver = Later(statement, connection), raw(connection)
-    if may_hold(connection):
-        _session(driver).held.append(asked)
+    at = connection, raw(connection)
+    asked = Later(statement, at)
+    if may_hold(at[1]):
+        _session(at[1]).held.append(asked)
     else:
-        _run(driver, [asked])
+        _run(at, [asked])
     return asked
 
 
-def _run(driver: Driver, asked: Sequence[Later]) -> None:
-    connection = asked[0].connection
-    assert connection is not None
-    with reported(connection, said=str(asked[0].statement)):
+def _run(at: _Place, asked: Sequence[Later]) -> None:
+    connection, driver = at
+    with reported(connection, said=asked[0].statement):
         _start(driver, asked, apart=False)
         settle(driver)
 
 
-def may_hold(connection: Connection) -> bool:
+def may_hold(driver: Driver) -> bool:
     """Whether a session is one of ours, and statements can wait in a transaction."""
-    driver = driver_of(connection)
     return _session(driver).keeps and not driver.autocommit
 
 
-def send_held(
-    driver: psycopg.Connection[Any], *last: Bound, always: bool = False
-) -> bool:
+def send_held(driver: Driver, *last: Bound, always: bool = False) -> bool:
     """Run what a session holds, if anything, and these after it.
 
     Parameters:
@@ -201,7 +203,7 @@ def send_held(
     return True
 
 
-def settle(driver: psycopg.Connection[Any]) -> None:
+def settle(driver: Driver) -> None:
     """Wait for what was sent, if anything.
 
     Raises:
@@ -212,12 +214,12 @@ def settle(driver: psycopg.Connection[Any]) -> None:
         _receive(driver, session)
 
 
-def keep(driver: psycopg.Connection[Any]) -> None:
+def keep(driver: Driver) -> None:
     """Let a session prepare statements; whatever drops objects has to `forget` them."""
     _sessions[driver] = _Session(adapt.Transformer(driver), keeps=True)
 
 
-def drop_held(driver: psycopg.Connection[Any]) -> None:
+def drop_held(driver: Driver) -> None:
     """Forget what a session holds, at a rollback, and wait for what was sent.
 
     Raises:
@@ -228,7 +230,7 @@ def drop_held(driver: psycopg.Connection[Any]) -> None:
         settle(driver)
 
 
-def forget(driver: psycopg.Connection[Any]) -> None:
+def forget(driver: Driver) -> None:
     """Have a session prepare all statements again.
 
     Its server may have dropped them, or objects that they name may be others now.
@@ -236,6 +238,7 @@ def forget(driver: psycopg.Connection[Any]) -> None:
     if session := _sessions.get(driver):
         session.former += session.names.values()
         session.names.clear()
+        session.metadata.clear()
 
 
 def raw(connection: Connection) -> Driver:
@@ -251,7 +254,7 @@ def driver_of(connection: Connection) -> Driver:
 
 
 @contextmanager
-def reported(*connections: Connection, said: str = "COPY") -> Iterator[None]:
+def reported(*connections: Connection, said: object = "COPY") -> Iterator[None]:
     """Raise the driver's errors as SQLAlchemy's, and invalidate broken connections.
 
     Parameters:
@@ -264,7 +267,7 @@ def reported(*connections: Connection, said: str = "COPY") -> Iterator[None]:
         for connection in broken:
             connection.invalidate(error)
         raise DBAPIError.instance(
-            said,
+            str(said),
             None,
             error,
             psycopg.Error,
@@ -282,9 +285,7 @@ def _session(driver: Driver) -> _Session:
     return found
 
 
-def _start(
-    driver: psycopg.Connection[Any], asked: Sequence[Later], *, apart: bool
-) -> None:
+def _start(driver: Driver, asked: Sequence[Later], *, apart: bool) -> None:
     """Send statements, after those that are held; wait for what was sent before."""
     settle(driver)
     session, pgconn = _session(driver), driver.pgconn
@@ -317,7 +318,7 @@ def _start(
     session.sent = answers
 
 
-def _receive(driver: psycopg.Connection[Any], session: _Session) -> None:
+def _receive(driver: Driver, session: _Session) -> None:
     """Wait for what was sent, and give each statement its answer if all are good."""
     answers, session.sent, pgconn = session.sent, [], driver.pgconn
     with driver.lock, _leaving_at_failure(pgconn):
@@ -385,14 +386,16 @@ def _results(pgconn: PGconn, count: int) -> PQGen[list[PGresult]]:
     return found
 
 
-def _answer(session: _Session, result: PGresult) -> Answer:
-    values = session.values
+def _answer(session: _Session, statement: Bound, result: PGresult) -> Answer:
+    values, count = session.values, result.nfields
     values.set_pgresult(result)
-    columns = tuple((result.fname(n) or b"").decode() for n in range(result.nfields))
-    metadata = session.metadata.get(columns)
+    metadata = session.metadata.get(statement.text)
     if metadata is None:
-        metadata = session.metadata[columns] = SimpleResultMetaData(columns)
-    rows = values.load_rows(0, result.ntuples, tuple) if columns else ()
+        columns = [(result.fname(n) or b"").decode() for n in range(count)]
+        metadata = SimpleResultMetaData(columns)
+        if session.keeps and statement.kept:
+            session.metadata[statement.text] = metadata
+    rows = values.load_rows(0, result.ntuples, tuple) if count else ()
     answer = Answer(metadata, iter(rows))
     answer.rowcount = result.command_tuples or 0
     return answer

@@ -29,6 +29,7 @@ from sites.sessions.exchange import (
     Answer,
     Bound,
     Later,
+    driver_of,
     exchange,
     hold,
     may_hold,
@@ -140,7 +141,7 @@ class Dialect(psycopg.PGDialect_psycopg):
 
     def do_savepoint(self, connection: Connection, name: str) -> None:
         """Set a savepoint; a session of ours does with the first statement after it."""
-        if not may_hold(connection):
+        if not may_hold(driver_of(connection)):
             super().do_savepoint(connection, name)  # type: ignore[no-untyped-call]
             return
         quoted = self.identifier_preparer.quote(name)
@@ -148,7 +149,7 @@ class Dialect(psycopg.PGDialect_psycopg):
 
     def do_release_savepoint(self, connection: Connection, name: str) -> None:
         """Release a savepoint, in the same way."""
-        if not may_hold(connection):
+        if not may_hold(driver_of(connection)):
             super().do_release_savepoint(connection, name)  # type: ignore[no-untyped-call]
             return
         quoted = self.identifier_preparer.quote(name)

@@ -144,6 +144,15 @@ def test_it_prepares_again_what_names_another_table_now(hq: Site) -> None:
     assert rows(hq, "done") == [(1, "3")]
 
 
+def test_it_reads_the_columns_again_that_the_session_renames(hq: Site) -> None:
+    every = Prepared(text("SELECT * FROM public.done"))
+    with hq.session() as connection:
+        assert every.run(connection).all() == []
+        connection.execute(text("ALTER TABLE public.done RENAME n TO number"))
+        connection.execute(text("INSERT INTO public.done (number) VALUES (1)"))
+        assert every.run(connection).one().number == 1
+
+
 def test_the_answer_to_what_is_held_is_read_later(hq: Site) -> None:
     with hq.transaction() as connection:
         asked = hold(connection, Bound(b"SELECT 1 AS n"))
