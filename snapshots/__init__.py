@@ -202,6 +202,7 @@ if TYPE_CHECKING:
     from snapshots.spark.errors import (
         JavaMissing as JavaMissing,
         LoadFailed as LoadFailed,
+        RowTooLong as RowTooLong,
         SparkAfterFork as SparkAfterFork,
         SparkAlreadyRunning as SparkAlreadyRunning,
         SparkError as SparkError,

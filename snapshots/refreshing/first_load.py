@@ -5,8 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, func, select
+from psycopg.errors import ProgramLimitExceeded
+from sqlalchemy import Connection, func, select, text
 
 from sites.conditions import planned, ranges
 from sites.conditions.ranges import Range
@@ -24,6 +26,9 @@ from snapshots.errors import FirstLoadByAnother, PositionMoved
 from snapshots.spark import claims
 from snapshots.spark.claims import Load
 
+if TYPE_CHECKING:
+    from snapshots.spark.errors import LoadFailed
+
 #: Types whose values all versions of the server send and receive alike, as
 #: `format_type()` prints them.
 _SENT_ALIKE = frozenset(
@@ -31,6 +36,14 @@ _SENT_ALIKE = frozenset(
         *("bytea", "text", "uuid", "boolean", "smallint", "integer", "bigint"),
         *("date", "timestamp with time zone", "timestamp without time zone"),
     }
+)
+
+#: Columns of a table whose values cannot leave the row, though their type allows it.
+_PLAIN = text(
+    "SELECT quote_ident(a.attname) FROM pg_attribute a JOIN pg_type t"
+    " ON t.oid = a.atttypid WHERE a.attrelid = :table AND a.attnum > 0"
+    " AND NOT a.attisdropped AND a.attstorage = 'p' AND t.typstorage <> 'p'"
+    " ORDER BY a.attnum"
 )
 
 #: For a table that only the server's own processes can have locked.
@@ -64,8 +77,9 @@ def copy(
     Raises:
         FirstLoadByAnother: the site's user does not own the table.
         PositionMoved: another process has filled it meanwhile.
-        LoadFailed: a range could not be copied.
+        LoadFailed: a range could not be copied; RowTooLong, if a row does not fit.
     """
+    from snapshots.spark.errors import LoadFailed
     from snapshots.spark.load import CopyJob
 
     load = claims.load_of(member.snapshot.base, moment)
@@ -83,8 +97,28 @@ def copy(
         )
         for part in parts
     ]
-    rows = parallel_copy.run(master, site, jobs, load, progress)
+    try:
+        rows = parallel_copy.run(master, site, jobs, load, progress)
+    except LoadFailed as error:
+        if error.facts.get("raised") == ProgramLimitExceeded.__name__:
+            _refuse_plain(site, member, error)
+        raise
     return Loaded(rows=rows, load=load)
+
+
+def _refuse_plain(site: Site, member: Member, error: LoadFailed) -> None:
+    """If columns of the base table keep long values in the row, name them."""
+    from snapshots.spark.errors import RowTooLong
+
+    with site.transaction() as connection:
+        plain = connection.scalars(_PLAIN, {"table": member.base.oid}).all()
+    if plain:
+        raise RowTooLong(
+            f"PostgreSQL refused a row of {member.base.qualified} ({error.message}), "
+            f"of which these columns have STORAGE PLAIN: {', '.join(plain)}.",
+            table=str(member.base.qualified),
+            columns=tuple(plain),
+        ) from None
 
 
 def _ranges(reader: Connection, member: Member) -> Sequence[Range]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from sites.errors import NoConnectionFree, SnaptideError
 from sites.sessions import full
+
+#: In the trace of a task, what it raised: the class, and the message to the end.
+_RAISED = re.compile(r"^ .*\n(?:\w+\.)*(\w+): ((?:.|\n)+)", re.MULTILINE)
 
 
 class SparkError(SnaptideError):
@@ -54,6 +59,17 @@ class LoadFailed(SparkError):
     hint = "Rows of a failed load cannot be used: empty the table and start again."
 
 
+class RowTooLong(LoadFailed):
+    """A row of a first load does not fit into a page of the base table."""
+
+    code = "SNP-287"
+    hint = (
+        "A column with STORAGE PLAIN keeps its values in the row, and a row has to fit "
+        "into a page. Run at the site, for each column that the message names: ALTER "
+        "TABLE TABLE ALTER COLUMN COLUMN SET STORAGE EXTENDED. Then refresh again."
+    )
+
+
 class StageFailed(SparkError):
     """The rows of a refresh could not be staged."""
 
@@ -61,15 +77,33 @@ class StageFailed(SparkError):
     hint = "Nothing was merged; start the refresh again."
 
 
-def of_task(kind: type[SparkError], message: str, **facts: object) -> SnaptideError:
+def of_task(
+    kind: type[SparkError],
+    message: str,
+    *,
+    raised: str | None = None,
+    **facts: object,
+) -> SnaptideError:
     """The error to raise for a task that failed, with what it raised.
 
     Parameters:
         kind: the error, unless the task only found no free connection. The whole work
             gives its connections back then, and is tried again.
-        message: what Spark says, without passwords.
+        message: what Spark says, without passwords. If that is the trace of a task,
+            the error has only the message at its end, and as `raised` the name of the
+            exception: Spark logs the trace itself.
+        raised: that name, for work that this process has done without a task.
     """
     refused = full.refusal(message)
     if refused is not None:
         return NoConnectionFree(f"A task found no free connection: {refused}")
-    return kind(message, **facts)
+    name, said = _raised(message)
+    return kind(said, raised=name or raised, **facts)
+
+
+def _raised(message: str) -> tuple[str | None, str]:
+    *_, trace = message.partition("Traceback (most recent call last):\n")
+    # Where one exception was raised because of another, the last trace counts.
+    *_, last = trace.split("Traceback (most recent call last):\n")
+    found = _RAISED.search(last)
+    return (found[1], found[2].strip()) if found else (None, message)

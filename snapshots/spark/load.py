@@ -116,7 +116,8 @@ def copy_ranges(
         if not isinstance(error, _FAILURES):
             raise
         said = _safe(error, source_uri, target_uri)
-        raise of_task(LoadFailed, said, load_id=load.id) from None
+        name = type(error).__name__
+        raise of_task(LoadFailed, said, raised=name, load_id=load.id) from None
     if progress is not None:
         progress(rows, rows, "rows")
     return rows

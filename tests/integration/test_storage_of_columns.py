@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import deferred
 import snapshots
 from sites import Directory, Site
@@ -68,3 +70,18 @@ def test_first_loads_and_images_keep_the_storage_and_merges_the_values(
     assert run(hq, _STORAGE.format("public.doc")) == [("e",)]
     # PostgreSQL takes a value as the work table has it, which is compressed.
     assert compressed(jfk) == [1, 3, 21]
+
+
+def test_a_first_load_names_columns_that_keep_long_values_in_the_row(
+    sites: Directory,
+) -> None:
+    jfk = sites["jfk"]
+    run(jfk, f"ALTER TABLE {BASE} ALTER COLUMN body SET STORAGE PLAIN")
+    with pytest.raises(snapshots.RowTooLong) as refused:
+        refresh(jfk, "doc")
+    assert refused.value.facts == {"table": "snap$_doc", "columns": ("body",)}
+    assert "row is too big" in refused.value.message
+    assert "Traceback" not in refused.value.message
+    run(jfk, f"ALTER TABLE {BASE} ALTER COLUMN body SET STORAGE EXTENDED")
+    refresh(jfk, "doc")
+    assert_equal_to_master(jfk)
