@@ -19,7 +19,7 @@ from sqlalchemy.exc import InternalError
 
 from sites.errors import StillNeeded
 from sites.names import QualifiedName, comma, identifier, identifiers
-from sites.sessions.exchange import raw
+from sites.sessions.exchange import Bound, driver_of, hold, raw
 from sites.sql import load
 from sites.tables.table import ForeignKey, Table, Unique, with_tuples
 from sites.transfer.types import NativeType
@@ -142,14 +142,16 @@ def create_temporary(
 ) -> sa.TableClause:
     """Create a temporary table that is dropped, or emptied, at each commit.
 
+    It is created with the first statement that comes after it.
+
     Returns:
         The table, for use in statements.
     """
-    raw(connection).execute(
-        sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT {}").format(
-            sql.Identifier(name), _columns(columns), sql.SQL(at_commit)
-        )
+    statement = sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT {}").format(
+        sql.Identifier(name), _columns(columns), sql.SQL(at_commit)
     )
+    created = statement.as_bytes(driver_of(connection))
+    hold(connection, Bound(created, kept=False))
     return sa.table(name, *(sa.column(c.name, NativeType(c.type)) for c in columns))
 
 

@@ -18,7 +18,7 @@ from sites.names import numbered
 from sites.tables.table import Column
 from sites.writing.staged import selected
 from sites.writing.unique_values import free_value
-from snapshots.merging import obstacles, work
+from snapshots.merging import counts, obstacles, work
 from snapshots.merging.work import Link, Work
 
 
@@ -28,7 +28,8 @@ def bring(connection: Connection, group: Sequence[Work]) -> None:
     A child that another session has locked is not added, and its parent is held back.
     """
     for link in work.following(group):
-        moves = work.counts(connection, link.parent).keys() & {"U", "D"}
+        free = counts.free_rows(connection, [link.parent])
+        moves = free[link.parent.staged.table.qualified].keys() & {"U", "D"}
         if moves and obstacles.spot_of(link):
             connection.execute(_brought(link))
 

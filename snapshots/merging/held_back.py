@@ -19,7 +19,8 @@ from sites.names import QualifiedName
 from sites.transfer.types import PgSnapshot
 from sites.writing import unique_values
 from snapshots.differences.moment import Moment
-from snapshots.merging import obstacles, work
+from snapshots.merging import counts, obstacles, work
+from snapshots.merging.counts import Rows
 from snapshots.merging.work import Work
 
 #: What holds rows back, as reports name it.
@@ -102,13 +103,14 @@ def _hold_referred(connection: Connection, changes: Work) -> int:
     return work.hold(connection, changes, sa.and_(there, missed), LOCKED)
 
 
-def hold_pending(connection: Connection, changes: Work, window: Moment) -> int:
+def hold_pending(connection: Connection, group: Sequence[Work], window: Moment) -> int:
     """Hold back rows that the site changed and the window does not show yet.
 
     It runs as a statement of its own, once the rows are locked or written: so it sees
     all that was committed before that, and no session can add more afterwards.
     """
-    return work.hold(connection, changes, is_pending(changes, window), PENDING)
+    pending = [(changes, is_pending(changes, window)) for changes in group]
+    return work.hold_in_each(connection, pending, PENDING)
 
 
 def is_pending(changes: Work, window: Moment) -> ColumnElement[bool]:
@@ -154,20 +156,22 @@ def hold_unreferable(connection: Connection, group: Sequence[Work]) -> int:
     return held
 
 
-def close(connection: Connection, group: Sequence[Work]) -> int:
-    """Hold back rows that held-back rows forbid, until none is added; count them."""
+def close(connection: Connection, group: Sequence[Work]) -> counts.Free:
+    """Hold back rows that held-back rows forbid, until none is added.
+
+    Returns:
+        Those that are still free.
+    """
     by_table = {w.staged.table.qualified: w for w in group}
-    busy = {w.staged.table.qualified: work.counts(connection, w) for w in group}
-    at_work = [w for w in group if busy[w.staged.table.qualified]]
-    total = 0
-    while True:
-        added = sum(
-            _hold_once(connection, w, by_table, busy[w.staged.table.qualified])
-            for w in at_work
-        )
-        total += added
-        if not added:
-            return total
+    free = counts.free_rows(connection, group)
+    at_work = [w for w in group if free[w.staged.table.qualified]]
+    is_closed = True
+    while sum(
+        _hold_once(connection, w, by_table, free[w.staged.table.qualified])
+        for w in at_work
+    ):
+        is_closed = False
+    return free if is_closed else counts.free_rows(connection, group)
 
 
 def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
@@ -177,11 +181,18 @@ def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
     otherwise the foreign key would delete or change it.
     """
     by_table = {w.staged.table.qualified: w for w in group}
-    return any(
-        work.counts(connection, changes).keys() & link.unsettling
+    acting = [
+        link
         for changes in group
         for link in work.links_down(changes, by_table)
         if link.key.acts
+    ]
+    if not acting:
+        return False
+    free = counts.free_rows(connection, group)
+    return any(
+        free[link.parent.staged.table.qualified].keys() & link.unsettling
+        for link in acting
     )
 
 
@@ -204,7 +215,7 @@ def _hold_once(
     connection: Connection,
     changes: Work,
     by_table: Mapping[QualifiedName, Work],
-    kinds: Mapping[str, int],
+    kinds: Mapping[str, Rows],
 ) -> int:
     conditions: list[tuple[ColumnElement[bool], str]] = []
     if kinds.keys() & {"I", "U"}:

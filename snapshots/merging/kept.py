@@ -25,7 +25,8 @@ from sites.writing.staged import selected
 from snapshots.catalog import kept_row
 from snapshots.definitions import snapshot
 from snapshots.differences.window import Member
-from snapshots.merging.work import Rows, Work
+from snapshots.merging.counts import Rows
+from snapshots.merging.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +124,14 @@ def keep(changes: Work, connection: Connection, rows: Rows) -> list[int]:
         )
     )
     return []
+
+
+def among(connection: Connection, keys: Sequence[str]) -> set[str]:
+    """Which of these snapshots have kept rows."""
+    named = func.unnest(cast(list(keys), ARRAY(Text)))
+    wanted = named.table_valued("key", name="wanted").render_derived()
+    there = exists().where(kept_row.c.snapshot == wanted.c.key)
+    return set(connection.scalars(select(wanted.c.key).where(there)))
 
 
 def release(connection: Connection, member: Member, came: Select[Any]) -> None:

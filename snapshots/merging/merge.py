@@ -12,18 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Text, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Text, func, select
 
 from deferred.options import RefreshOptions
 from deferred.queues import refresh_coverage, target_columns
 from deferred.queues.queue import Queue
 from sites.capture import position
+from sites.sessions import exchange
+from sites.sessions.exchange import Bound
 from sites.tables import instead, locks, references
 from sites.tables.table import Table
 from sites.transfer.types import PgSnapshot
-from sites.words import counted
 from sites.writing import unique_values
 from sites.writing.triggered import users_search_path
+from snapshots import catalog
 from snapshots.definitions import (
     frozen,
     parents,
@@ -33,14 +35,23 @@ from snapshots.definitions import (
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.refresh_notes import Done
-from snapshots.definitions.snapshot import NOT_BEHIND, change
+from snapshots.definitions.snapshot import NOT_BEHIND, Snapshot
 from snapshots.differences.moment import Moment
 from snapshots.differences.window import Member, Window
-from snapshots.errors import CannotMerge, MassDelete, MassLeave
-from snapshots.merging import detached, held_back, kept, work, writing
+from snapshots.errors import CannotMerge
+from snapshots.merging import (
+    counts,
+    detached,
+    held_back,
+    kept,
+    mass_delete,
+    work,
+    writing,
+)
+from snapshots.merging.counts import Outcome
 from snapshots.merging.held_keys import BETWEEN, HELD, REFUSED
 from snapshots.merging.work import Work
-from snapshots.reports import SnapshotReport, reasons
+from snapshots.reports import SnapshotReport
 
 #: Far below deadlock_timeout (1 s by default). PostgreSQL looks for a deadlock when a
 #: user's session has waited that long for the merge: it finds one only if the merge
@@ -53,9 +64,6 @@ WORK_MEMORY = 32 * 2**20
 
 #: If the program is stopped during a merge, its locks block users no longer than this.
 IDLE_TIMEOUT = "30s"
-
-#: Deletes of fewer rows than the share of this many are never a mass.
-FEW_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +115,15 @@ def merge(
         MassDelete, MassLeave: more rows would go than the options allow.
         CannotMerge: the site refuses the rows, whatever is held back.
     """
-    connection.execute(sa.text("SET CONSTRAINTS ALL DEFERRED"))
+    exchange.hold(connection, Bound(b"SET CONSTRAINTS ALL DEFERRED", kept=False))
     tables = [changes.staged.table for changes in group]
     if any(unique.deferrable for table in tables for unique in table.uniques):
         unique_values.check_at_once(connection, tables)
-    for changes in group:
-        _refuse_mass_delete(connection, changes, window, options)
+    if not options.allow_mass_delete:
+        free = counts.free_rows(connection, group)
+        for changes in group:
+            rows = free[changes.staged.table.qualified]
+            mass_delete.refuse(connection, changes, rows, window, options)
     ordered = writing.in_order(group)
     for changes in group:
         _refuse_instead(changes.staged.table)
@@ -120,14 +131,22 @@ def merge(
         # Check keys to and from the site's own tables at once, to find refused rows.
         references.check_outside(connection, [w.staged.table.oid for w in group])
         _write_locked(connection, ordered, window, options)
-    merged = {w.member.snapshot.key: _count(connection, w) for w in group}
-    for changes in group:
-        report = merged[changes.member.snapshot.key].report
-        if report.inserted:
-            kept.release(connection, changes.member, work.inserted(changes))
-        if report.held_back:
+    found = counts.outcomes(connection, group)
+    done = [(w, _count(w, each)) for w, each in zip(group, found, strict=True)]
+    _release_kept(connection, [w for w, merged in done if merged.report.inserted])
+    for changes, merged in done:
+        if merged.report.held_back:
             _keep_held(connection, changes)
-    return merged
+    return {changes.member.snapshot.key: merged for changes, merged in done}
+
+
+def _release_kept(connection: Connection, group: Sequence[Work]) -> None:
+    """Forget kept rows of snapshots into which rows were inserted, if they came."""
+    keys = [changes.member.snapshot.key for changes in group]
+    there = kept.among(connection, keys) if keys else ()
+    for changes in group:
+        if changes.member.snapshot.key in there:
+            kept.release(connection, changes.member, work.inserted(changes))
 
 
 def _refuse_instead(base: Table) -> None:
@@ -188,24 +207,31 @@ def _hold_pending(
     """Hold back rows that users changed, unless told not to; return how many."""
     if not options.keep_pending:
         return 0
-    return sum(held_back.hold_pending(connection, w, window) for w in group)
+    return held_back.hold_pending(connection, group, window)
 
 
 def clear(
-    connection: Connection, member: Member, window: Moment, local_position: str
+    connection: Connection,
+    snapshots: Sequence[Snapshot],
+    window: Moment,
+    local_position: str,
 ) -> None:
-    """Clear the extra keys of a snapshot that were read and are covered.
+    """Clear the extra keys of snapshots that were read and are covered.
 
     Parameters:
         local_position: of the site, as the images were read.
     """
-    extra = member.snapshot.extra()
-    seen = position.visible(
-        extra.c.xid, sa.cast(sa.literal(local_position), PgSnapshot())
-    )
-    connection.execute(
-        sa.delete(extra).where(seen, held_back.covered_extras(extra, window))
-    )
+    here = sa.cast(sa.literal(local_position), PgSnapshot())
+    clearing = [
+        sa.delete(extra).where(
+            position.visible(extra.c.xid, here), held_back.covered_extras(extra, window)
+        )
+        for extra in (one.extra() for one in snapshots)
+    ]
+    if clearing:
+        last = clearing.pop()
+        others = (one.cte(f"cleared_{n}") for n, one in enumerate(clearing))
+        connection.execute(last.add_cte(*others))
 
 
 def settle(
@@ -237,10 +263,10 @@ def settle(
         connection, keys, window.marker.batch_no, window.marker.order_no
     )
     for member in window.members:
-        _note(connection, member, methods[member.snapshot.key])
         queue = queues.get(member.snapshot.key)
         if queue is not None and not queue.is_made_for(member.master):
             target_columns.note(connection, queue, member.master)
+    _note(connection, window.members, methods)
     refresh_group.advance(
         connection,
         group,
@@ -264,8 +290,7 @@ def _refusals(merged: Mapping[str, Merged]) -> str | None:
     return f"The site refuses rows; {'; '.join(parts)}" if parts else None
 
 
-def _count(connection: Connection, changes: Work) -> Merged:
-    found = work.outcome(connection, changes)
+def _count(changes: Work, found: Sequence[Outcome]) -> Merged:
     written = Counter[str]()
     refused = Counter[str]()
     staying = Counter[str]()
@@ -307,74 +332,41 @@ def _keep_held(connection: Connection, changes: Work) -> None:
     connection.execute(sa.insert(extra).from_select([*names, "reason"], rows))
 
 
-def _note(connection: Connection, member: Member, method: str) -> None:
-    seen = member.schema_version
+def _note(
+    connection: Connection, members: Sequence[Member], methods: Mapping[str, str]
+) -> None:
+    """Note what the refresh has seen of each master table."""
     connection.execute(
-        change(member.snapshot).values(
-            loaded=True,
-            **NOT_BEHIND,
-            **rewrites.seen(member.snapshot, member.states, member.files),
-            parents={
-                **(
-                    parents.facts(member.snapshot, member.parents)
-                    if member.parents
-                    else {}
-                ),
-                rewrites.FUNCTIONS: member.functions,
-            },
-            schema_group=None if seen is None else seen.group_id,
-            schema_version=None if seen is None else seen.version,
-            last_method=method,
-            last_refresh=func.clock_timestamp(),
-        )
+        _NOTING,
+        [
+            {
+                "its_schema": member.snapshot.schema,
+                "its_name": member.snapshot.name,
+                "last_method": methods[member.snapshot.key],
+                **_facts(member),
+            }
+            for member in members
+        ],
     )
 
 
-def _refuse_mass_delete(
-    connection: Connection, changes: Work, window: Moment, options: RefreshOptions
-) -> None:
-    """Stop if more rows of a snapshot would go than the options allow.
-
-    Rows that leave the condition are told apart from rows that the master deleted: an
-    empty master table is more often an accident than an intention, while rows may leave
-    in masses because one parent moved.
-
-    Raises:
-        MassDelete, MassLeave: they would; the message says how many, and why.
-    """
-    few = options.mass_delete_share * FEW_ROWS
-    going = work.counts(connection, changes).get("D", 0)
-    if options.allow_mass_delete or going <= few:
-        return
-    # Rows that users have added, and the master does not know yet, stay.
-    if options.keep_pending and held_back.hold_pending(connection, changes, window):
-        going = work.counts(connection, changes).get("D", 0)
-        if going <= few:
-            return
-    # Count no more rows than the decision needs.
-    enough = int(going / options.mass_delete_share) + 1
-    base = changes.staged.table.sql()
-    some = select(literal(1)).select_from(base).limit(enough).subquery()
-    rows = connection.scalar(select(func.count()).select_from(some)) or 0
-    if going > options.mass_delete_share * rows:
-        leaving = work.count_leaving(connection, changes)
-        _refuse_rows(changes, going - leaving, leaving, rows, options.mass_delete_share)
-
-
-def _refuse_rows(
-    changes: Work, deleted: int, leaving: int, rows: int, most: float
-) -> None:
-    name = changes.member.snapshot.key
-    because = reasons(changes.because)
-    facts = {"snapshot": name, "deletes": deleted, "leaving": leaving, "rows": rows}
-    if leaving > most * rows:
-        raise MassLeave(
-            f"{leaving:,} of {counted(rows, 'row')} of {name} would leave it{because}.",
-            **facts,
-        )
-    also = f", and {counted(leaving, 'row')} would leave it{because}" if leaving else ""
-    raise MassDelete(
-        f"The refresh would delete {deleted:,} of {counted(rows, 'row')} of "
-        f"{name}{also}.",
-        **facts,
+#: Notes facts about a snapshot; takes `its_schema` and `its_name`.
+_NOTING = (
+    sa.update(catalog.snapshot)
+    .where(
+        catalog.snapshot.c.schema == sa.bindparam("its_schema"),
+        catalog.snapshot.c.name == sa.bindparam("its_name"),
     )
+    .values(loaded=True, **NOT_BEHIND, last_refresh=func.clock_timestamp())
+)
+
+
+def _facts(member: Member) -> dict[str, object]:
+    seen = member.schema_version
+    asked = parents.facts(member.snapshot, member.parents) if member.parents else {}
+    return {
+        **rewrites.seen(member.snapshot, member.states, member.files),
+        "parents": {**asked, rewrites.FUNCTIONS: member.functions},
+        "schema_group": None if seen is None else seen.group_id,
+        "schema_version": None if seen is None else seen.version,
+    }

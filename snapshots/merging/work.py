@@ -5,9 +5,9 @@ And the foreign keys between the snapshots of its group.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, func, select, update
@@ -39,7 +39,7 @@ _LARGE = 1000
 _ACTING = {"c", "n", "d"}
 
 #: The columns that say what becomes of a row.
-_MARKS = (
+MARKS = (
     NewColumn(name="kind", type='"char"', nullable=False),
     NewColumn(name="leaves", type="boolean", nullable=False, default="false"),
     NewColumn(name="cause", type="text"),
@@ -143,40 +143,6 @@ def following(group: Sequence[Work]) -> list[Link]:
     return [link for link in links if link.follows]
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of a work table: how many, and between which numbers."""
-
-    count: int
-    numbers: range
-
-    @classmethod
-    def numbered(cls, numbers: Sequence[int]) -> Rows:
-        """Rows of these numbers, in order; no other row of the step is in between."""
-        return cls(len(numbers), range(numbers[0], numbers[-1] + 1))
-
-    @classmethod
-    def all_of(cls, parts: Collection[Rows]) -> Rows:
-        """The rows of all parts."""
-        ends = [(part.numbers.start, part.numbers.stop) for part in parts]
-        span = range(min(a for a, _ in ends), max(b for _, b in ends))
-        return cls(sum(part.count for part in parts), span)
-
-
-class Outcome(NamedTuple):
-    """The outcome for some rows of a work table."""
-
-    kind: str
-    #: the master still has them, but they no longer belong to the snapshot
-    leaves: bool
-    held: bool
-    #: what holds them back
-    by: str | None
-    #: the site's message, if it refused them
-    why: str | None
-    rows: int
-
-
 def create(
     connection: Connection,
     member: Member,
@@ -193,7 +159,7 @@ def create(
         queue: of the snapshot.
     """
     name = f"snaptide_merge_{number}"
-    ddl.create_temporary(connection, name, [*_MARKS, *_values(member)])
+    ddl.create_temporary(connection, name, [*MARKS, *_values(member)])
     staged = Staged(
         # If rows of other tables follow a row, it is held back before it is parked.
         table=_not_followed(member.base),
@@ -308,26 +274,6 @@ def mark_leaving(connection: Connection, work: Work, wanted: pa.Table) -> None:
         connection.execute(statement.values(leaves))
 
 
-def free_rows(connection: Connection, work: Work) -> dict[str, Rows]:
-    """The rows of each kind that are not held back."""
-    kind, no = work.table.c.kind, work.table.c.no
-    found = connection.execute(
-        select(kind, func.count(), func.min(no), func.max(no))
-        .where(work.free)
-        .group_by(kind)
-    ).all()
-    return {row[0]: Rows(row[1], range(row[2], row[3] + 1)) for row in found}
-
-
-def counts(connection: Connection, work: Work) -> dict[str, int]:
-    """How many rows of each kind are not held back."""
-    kind = work.table.c.kind
-    rows = connection.execute(
-        select(kind, func.count()).where(work.free).group_by(kind)
-    ).all()
-    return {row[0]: row[1] for row in rows}
-
-
 def count_leaving(connection: Connection, work: Work) -> int:
     """How many rows leave the snapshot that are not held back."""
     rows = select(func.count()).where(work.free, work.table.c.leaves)
@@ -355,15 +301,28 @@ def hold(
         by: what holds them back, for the report.
         why: the site's message, if it refused them; None if users have them.
     """
+    return connection.execute(_holding(work, condition, by, why)).rowcount
+
+
+def hold_in_each(
+    connection: Connection,
+    conditions: Sequence[tuple[Work, sa.ColumnElement[bool]]],
+    by: str,
+) -> int:
+    """The same for several snapshots at one moment, each with its own condition."""
+    held = [
+        _holding(work, condition, by).returning(work.table.c.no).cte(f"held_{number}")
+        for number, (work, condition) in enumerate(conditions)
+    ]
+    counts = (select(func.count()).select_from(one).scalar_subquery() for one in held)
+    return connection.scalar(select(sum(counts, start=sa.literal(0)))) or 0
+
+
+def _holding(
+    work: Work, condition: sa.ColumnElement[bool], by: str, why: str | None = None
+) -> sa.Update:
     statement = update(work.table).where(work.free, condition)
-    return connection.execute(statement.values(held=True, by=by, why=why)).rowcount
-
-
-def outcome(connection: Connection, work: Work) -> list[Outcome]:
-    """The rows by outcome: their kind, and whether and why they are held back."""
-    of = [work.table.c[name] for name in ("kind", "leaves", "held", "by", "why")]
-    found = connection.execute(select(*of, func.count()).group_by(*of)).all()
-    return [Outcome._make(row) for row in found]
+    return statement.values(held=True, by=by, why=why)
 
 
 def _pair_equal_keys(connection: Connection, work: Work) -> None:

@@ -9,18 +9,18 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from psycopg import errors as pg
-from sqlalchemy import Connection, exists, func, select, text
+from sqlalchemy import Connection, Text, bindparam, exists, func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from sites.errors import NoFreeValue
-from sites.names import QualifiedName
+from sites.sessions.prepared import Prepared
 from sites.tables.table import Unique
 from sites.writing import misfits, write
 from sites.writing.staged import selected
@@ -28,7 +28,8 @@ from sites.writing.triggered import users_search_path
 from snapshots.definitions.policy import Leaving
 from snapshots.errors import CannotMerge
 from snapshots.merging import detached, held_back, kept, obstacles, work
-from snapshots.merging.work import Rows, Work
+from snapshots.merging.counts import Free, Rows
+from snapshots.merging.work import Work
 
 #: Used while searching for locked rows: the merge has waited its full time already.
 SHORT_TIMEOUT = "10ms"
@@ -104,10 +105,10 @@ def write_free(connection: Connection, group: Sequence[Work]) -> None:
         CannotMerge: the site refuses the rows, whatever is held back.
     """
     for _ in range(ROUNDS):
-        _hold_back(connection, group)
+        free = _hold_back(connection, group)
         savepoint = connection.begin_nested()
         try:
-            for step in _steps(connection, group):
+            for step in _steps(group, free):
                 _take(connection, step)
             _check_or_explain(connection, group)
         except _InTheWay as found:
@@ -131,8 +132,8 @@ def write_all(connection: Connection, group: Sequence[Work]) -> bool:
     """
     try:
         with users_search_path(connection):
-            _hold_back(connection, group)
-            for step in _steps(connection, group):
+            free = _hold_back(connection, group)
+            for step in _steps(group, free):
                 _announce(connection, step.changes)
                 if step.run(connection, step.rows):
                     return False
@@ -143,15 +144,16 @@ def write_all(connection: Connection, group: Sequence[Work]) -> bool:
     return True
 
 
-def _hold_back(connection: Connection, group: Sequence[Work]) -> None:
-    held_back.close(connection, group)
+def _hold_back(connection: Connection, group: Sequence[Work]) -> Free:
+    """Hold back what others forbid; return the rows that are free after that."""
+    free = held_back.close(connection, group)
     if held_back.hold_unreferable(connection, group):
-        held_back.close(connection, group)
+        return held_back.close(connection, group)
+    return free
 
 
-def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
-    """The statements of the write, given the rows that are held back now."""
-    free = {w.staged.table.qualified: work.free_rows(connection, w) for w in group}
+def _steps(group: Sequence[Work], free: Free) -> Iterator[_Step]:
+    """The statements that write the rows which are free."""
     busy = [w for w in group if free[w.staged.table.qualified]]
     following = {
         link.child.staged.table.qualified
@@ -182,9 +184,7 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
                 yield _Step(changes, (kind,), rows, partial(verb, changes))
 
 
-def _keep(
-    busy: Sequence[Work], free: Mapping[QualifiedName, Mapping[str, Rows]]
-) -> Iterator[_Step]:
+def _keep(busy: Sequence[Work], free: Free) -> Iterator[_Step]:
     """First of all, while rows that leave have all their values."""
     for changes in busy:
         kinds = free[changes.staged.table.qualified]
@@ -272,8 +272,12 @@ def _take(connection: Connection, step: _Step) -> None:
 
 def _announce(connection: Connection, changes: Work) -> None:
     """Tell our triggers which table is written: changes of others come by cascades."""
-    table = str(changes.staged.table.oid)
-    connection.execute(select(func.set_config("snaptide.writing", table, True)))
+    _WRITING.hold(connection, its_table=str(changes.staged.table.oid))
+
+
+_WRITING = Prepared(
+    select(func.set_config("snaptide.writing", bindparam("its_table", "", Text), True))
+)
 
 
 def _in_parts(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:

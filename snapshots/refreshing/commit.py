@@ -73,7 +73,8 @@ def _commit(
             if found.member.snapshot.leaving == Leaving.KEEP:
                 back = site_keys(found.member.snapshot)
                 kept.release(connection, found.member, back)
-            merge.clear(connection, found.member, seen, here)
+        read = [found.member.snapshot for found in compared]
+        merge.clear(connection, read, seen, here)
         for member in new:
             definition = definitions[member.snapshot.key]
             first_load.finish(connection, member, definition, task.master.name)
@@ -151,10 +152,9 @@ def _write(
             )
             for m in (found.member for found in compared)
         }
-    group = []
     with named():
-        for number, found in enumerate(compared):
-            changes = work.create(
+        group = [
+            work.create(
                 connection,
                 found.member,
                 number,
@@ -162,11 +162,13 @@ def _write(
                 found.because,
                 queues.get(found.member.snapshot.key),
             )
+            for number, found in enumerate(compared)
+        ]
+        for changes, found in zip(group, compared, strict=True):
             with fitting.known_values(found.member.snapshot):
                 work.take(connection, changes, found.difference)
             if found.leaving is not None:
                 work.mark_leaving(connection, changes, found.leaving)
-            group.append(changes)
         gone = withdraw(connection, group, seen, task)
         done = merge.merge(connection, group, seen, task.options)
         return {
