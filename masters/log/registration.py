@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import image, registered_snapshot
 from sites.names import QualifiedName
+from sites.sessions import settings
 from sites.sessions.prepared import Prepared, as_json
 from sites.transfer.types import PgSnapshot
 
@@ -130,15 +131,24 @@ def take_over(
 
 
 def advance(
-    connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str], position: str
+    connection: Connection,
+    site_id: uuid.UUID,
+    snapshots: Sequence[str],
+    position: str,
+    *,
+    flushed: bool = True,
 ) -> None:
     """Note a position up to which the log keeps no changes for these snapshots.
 
     For a first load, the caller commits it before it reads the first row; later
     the position may lag behind. Writes `registered_snapshot`.
+
+    Parameters:
+        flushed: whether the commit waits for the disk. If the site shows the position
+            already, nothing is lost with it: the log keeps changes for longer.
     """
     given = {"its_id": site_id, "its_snapshots": [*snapshots], "its_position": position}
-    _ADVANCED.run(connection, **given)
+    (_ADVANCED if flushed else _ADVANCED_UNFLUSHED).run(connection, **given)
 
 
 def heard(connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]) -> None:
@@ -259,7 +269,7 @@ _ITS = (
     _at.site_id == sa.bindparam("its_id", type_=_at.site_id.type),
     _at.snapshot == sa.any_(sa.bindparam("its_snapshots", type_=ARRAY(Text))),
 )
-_ADVANCED = Prepared(
+_ADVANCING = (
     sa.update(registered_snapshot)
     .where(*_ITS)
     .values(
@@ -267,6 +277,8 @@ _ADVANCED = Prepared(
         refreshed_at=func.now(),
     )
 )
+_ADVANCED = Prepared(_ADVANCING)
+_ADVANCED_UNFLUSHED = Prepared(_ADVANCING.returning(settings.UNFLUSHED))
 _REGISTERED = select(_at.snapshot, _at.parents).where(*_ITS, _at.position.is_not(None))
 _KNOWN = Prepared(_REGISTERED)
 

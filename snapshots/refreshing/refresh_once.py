@@ -324,12 +324,15 @@ def _asked(task: Task) -> dict[str, Any]:
 def _tell_master(task: Task, seen: Window) -> None:
     """Tell the master what its logs and its notes for this site need not keep.
 
-    Notes that it made after the moment that is shown stay in any case.
+    Notes that it made after the moment that is shown stay in any case. If it crashes
+    before this is on its disk, it keeps more than it need, until the next refresh.
     """
     shown = seen.lost and not task.left and _shows_all_answers(task)
     with task.master.transaction() as connection:
         keys = [m.key for m in task.members]
-        registration.advance(connection, task.who.site_id, keys, seen.position)
+        registration.advance(
+            connection, task.who.site_id, keys, seen.position, flushed=False
+        )
         if shown:
             lost_rows.forget(connection, task.who.site_id)
         if task.group.has_promise:

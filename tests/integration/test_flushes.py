@@ -10,6 +10,8 @@ from sqlalchemy import Connection
 from sqlalchemy.event import listens_for, remove
 
 import deferred
+import masters
+import snapshots
 from sites import Directory, Site
 from tests.linked_table import link, run
 from tests.sent import noted
@@ -17,6 +19,7 @@ from tests.sent import noted
 Events = list[tuple[str, str]]
 
 _PEER = "INSERT INTO snaptide.peer"
+_ADVANCE = "UPDATE snaptide.registered_snapshot SET position"
 
 
 @contextmanager
@@ -66,6 +69,24 @@ def test_only_the_ledger_and_the_token_leave_their_flush_to_others(
     # Those of contacts commit by themselves: the promise, and the token after it.
     contacts = [text for at, text in events if at == "jfk" and _PEER in text]
     assert ["set_config" in text for text in contacts] == [False, True]
+
+
+def test_refresh_flushes_what_it_writes_and_not_how_far_the_master_is_told(
+    sites: Directory,
+) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE TABLE seen (id int PRIMARY KEY)")
+    masters.create_snapshot_log(hq, "seen")
+    snapshots.create(jfk, "seen", master="hq")
+    snapshots.refresh(jfk, "seen")
+    run(hq, "INSERT INTO seen VALUES (1)")
+    events: Events = []
+    with watched(jfk, events), watched(hq, events):
+        snapshots.refresh(jfk, "seen")
+    assert _commits(events, "jfk")[-1] == "commit on"
+    told = next(n for n, (_, text) in enumerate(events) if _ADVANCE in text)
+    assert next(e for e in events[told:] if "commit " in e[1]) == ("hq", "commit off")
+    assert _commits(events, "hq").count("commit off") == 1
 
 
 def _commits(events: Events, name: str) -> list[str]:
