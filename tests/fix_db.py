@@ -197,8 +197,21 @@ def random_name(label: str) -> str:
     return f"{label}_{secrets.token_hex(4)}"
 
 
+#: What keeps databases that are left: prepared transactions, and roles of a test, which
+#: it can drop only after all that they have or may do there.
+_HOLD = """
+SELECT count(*) FROM pg_prepared_xacts WHERE database = ANY(%(names)s)
+UNION ALL SELECT count(*)
+  FROM pg_shdepend d JOIN pg_roles r ON r.oid = d.refobjid
+  JOIN pg_database b ON b.oid IN (d.dbid, d.objid)
+ WHERE d.refclassid = 'pg_authid'::regclass AND b.datname = ANY(%(names)s)
+   AND (d.dbid <> 0 OR d.classid = 'pg_database'::regclass)
+   AND NOT r.rolsuper AND r.rolname !~ '^(pg|snaptide)_'
+"""
+
+
 def _are_free(home: PostgresServer, names: list[str]) -> bool:
-    """End the sessions of databases; whether no prepared transaction is left in them.
+    """End the sessions of databases; whether these can be dropped at any time.
 
     What is open there would hold up what the next test purges.
     """
@@ -209,10 +222,10 @@ def _are_free(home: PostgresServer, names: list[str]) -> bool:
         "pid, CASE WHEN xact_start IS NULL THEN 0 ELSE 90000 END)"
         " FROM pg_stat_activity WHERE datname = ANY(%s)"
     )
-    prepared = "SELECT count(*) FROM pg_prepared_xacts WHERE database = ANY(%s)"
     with psycopg.connect(home.url(), autocommit=True) as connection:
         connection.execute(end, [names])
-        return connection.execute(prepared, [names]).fetchone() == (0,)
+        found = connection.execute(_HOLD, {"names": names}).fetchall()
+        return found == [(0,), (0,)]
 
 
 def _drop(made: list[tuple[PostgresServer, str]]) -> None:
