@@ -39,6 +39,10 @@ ROWS_OF_A_BUCKET = 8
 #: How many of the master's rows are looked up at the site before all are summed up.
 SAMPLE = 1000
 
+#: An offset of 0, as PostgreSQL takes it before it evaluates constants: a query with
+#: any other is kept from parallel workers.
+_NOTHING: sa.ColumnElement[Any] = sa.literal_column("'0'")
+
 #: What `sums` finds for each bucket: its number, how many rows it has, and two sums.
 SUMS = ("integer", "bigint", "bigint", "bigint")
 
@@ -164,38 +168,58 @@ def _whole(connection: sa.Connection, table: QualifiedName) -> list[Range]:
 
 
 def sums(layout: Layout, queries: Sequence[Select[Any]], of: int) -> Select[Any]:
-    """The sums of each of so many buckets of the images that queries read."""
+    """The sums of each of so many buckets of the images that queries read.
+
+    The offset has PostgreSQL make the record of a row once, not once for each sum. It
+    then also expects few buckets, which fit into memory, and not as many as keys.
+    """
     rows = sa.union_all(*queries).subquery("rows")
-    number = _bucket(layout, rows, of)
-    every = (
+    key = _record(layout, layout.key, rows).label("key")
+    image = _record(layout, layout.columns, rows).label("image")
+    each = select(key, image).offset(_NOTHING).subquery("each")
+    number = _bucket_of(each.c.key, of)
+    every: tuple[sa.ColumnElement[Any], ...] = (
         number,
         func.count(),
-        *(func.bit_xor(_hash(layout, layout.columns, rows, seed)) for seed in (1, 2)),
+        *(func.bit_xor(_hash_of(each.c.image, seed)) for seed in (1, 2)),
     )
     named = (value.label(f"c{n}") for n, value in enumerate(every, 1))
     return select(*named).group_by(number)
 
 
 def _bucket(layout: Layout, rows: sa.FromClause, of: int) -> sa.ColumnElement[int]:
-    place = _hash(layout, layout.key, rows, 0).op("&")(of - 1)
-    return cast(place, sa.Integer)
+    return _bucket_of(_record(layout, layout.key, rows), of)
+
+
+def _bucket_of(key: sa.ColumnElement[Any], of: int) -> sa.ColumnElement[int]:
+    return cast(_hash_of(key, 0).op("&")(of - 1), sa.Integer)
 
 
 def _hash(
     layout: Layout, names: Sequence[str], rows: sa.FromClause, seed: int
 ) -> sa.ColumnElement[int]:
-    """A hash of some columns, the same at both sides only if they share an encoding.
+    return _hash_of(_record(layout, names, rows), seed)
+
+
+def _hash_of(record: sa.ColumnElement[Any], seed: int) -> sa.ColumnElement[int]:
+    """A hash of a record, the same at both sides only if they share an encoding.
 
     The hash of a record is a sum over its columns: if two rows swapped a value, the sum
     of both rows would stay the same. So the record's hash is hashed once more.
     """
     encoding = select(func.hashtextextended(func.getdatabaseencoding(), seed))
     once = encoding.scalar_subquery()  # asked once for all rows
+    hashed = func.hash_record_extended(record, once)
+    return func.hashint8extended(hashed, once, type_=sa.BigInteger)
+
+
+def _record(
+    layout: Layout, names: Sequence[str], rows: sa.FromClause
+) -> sa.ColumnElement[Any]:
     kinds = {name: layout.schema.field(name).type for name in names}
     values = (
         # Otherwise a collation may treat two texts as equal, such as 'a' and 'A'.
         rows.c[n].collate("C") if pa.types.is_string(kinds[n]) else rows.c[n]
         for n in names
     )
-    record = func.hash_record_extended(func.row(*values), once)
-    return func.hashint8extended(record, once, type_=sa.BigInteger)
+    return func.row(*values)
