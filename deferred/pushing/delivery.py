@@ -100,10 +100,8 @@ def deliver(
     if already_answered(at, to):
         return Delivered(fresh=False)
     faults.point("push.before_apply")
-    if not (user := transaction.origin_user).isascii():
-        transaction = replace(
-            transaction, origin_user=encodings.escaped(connection, user)
-        )
+    user = encodings.escaped(connection, transaction.origin_user)
+    transaction = replace(transaction, origin_user=user)
     sources = sender.sources(transaction, sender.groups.values())
     # If the transaction is refused, the savepoint rolls back the note that it arrived.
     watched = shipment.watches(at)

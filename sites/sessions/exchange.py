@@ -130,10 +130,7 @@ _sessions: MutableMapping[Driver, _Session] = WeakKeyDictionary()
 
 
 def exchange(connection: Connection, *statements: Bound) -> list[Answer]:
-    """Run statements in one round trip; begin a transaction if there has to be one.
-
-    Returns:
-        The answer to each.
+    """Run statements in one round trip, in a transaction; return the answer to each.
 
     Raises:
         sqlalchemy.exc.DBAPIError: of the first that failed; later ones were not run.
