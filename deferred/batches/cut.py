@@ -55,12 +55,11 @@ def next_batch(
     queues: Callable[[], Sequence[Queue]] | None = None,
     likely: bool = False,
     traceparent: str | None = None,
-    commit: Callable[[], None] = lambda: None,
 ) -> tuple[Batch, Listing] | None:
     """The batch to push, with its transactions; None if all is pushed.
 
     Notes what the destination has answered, by the marker. Writes batch, delivery_row
-    and destination; call it in a REPEATABLE READ transaction, and commit it.
+    and destination; call it in a REPEATABLE READ transaction.
 
     Parameters:
         marker: where the destination stands.
@@ -68,8 +67,6 @@ def next_batch(
         queues: lists those that go to the destination, when they are needed.
         likely: they will be: list them in the round trip of the first question.
         traceparent: what a new batch carries, and one that carries nothing yet.
-        commit: commits the cut of a new window with few transactions in the round trip
-            that cuts it; what has to be written after that is another transaction.
 
     Raises:
         NoSuchDestination: nothing here is queued for it.
@@ -101,7 +98,7 @@ def next_batch(
     found = _cut(connection, row, calls, new) if row.left else None
     if found is None and row.more:
         going = queues() if queues else list_queues(connection, name)
-        return _open_window(connection, row, calls, tuple(going), new, commit)
+        return _open_window(connection, row, calls, tuple(going), new)
     return found
 
 
@@ -247,7 +244,6 @@ def _open_window(
     most: int,
     queues: tuple[Queue, ...],
     new: New,
-    commit: Callable[[], None],
 ) -> tuple[Batch, Listing] | None:
     """Take the transactions since the last window, and cut the first batch of them."""
     places = {"seen": row.window_end, "now": row.now, "most": most, **asdict(new)}
@@ -257,10 +253,7 @@ def _open_window(
         many = whole_window.MANY
         begun = whole.run(connection, **places, many=many).one_or_none()
     if begun is None:
-        asked = _first_cut(queues, row.name).hold(connection, **places)
-        if not row.many:
-            commit()
-        begun = asked.answer().one_or_none()
+        begun = _first_cut(queues, row.name).run(connection, **places).one_or_none()
     if begun is None:
         # What was queued goes to other destinations, or its queue was dropped.
         seen = {"window_end": cast(literal(row.now), PgSnapshot())}

@@ -84,7 +84,6 @@ def _push_patiently(
         nonlocal at
         ends.origin.rollback()
         ends.target.rollback()
-        run.withdraw(ends.origin)
         at = None
         run.held_up += 1
 
@@ -121,7 +120,7 @@ def _push_batch(
     if at is None:
         at = _marker(target, sender)
     queues = _Queues(ends, sender.master, foreseen=_is_foreseen(ends, run, at))
-    found = _next_batch(ends, sender, run, at, queues)
+    found = _next_batch(ends, sender, at, queues)
     if found is None:
         return None
     batch, listed = found
@@ -261,7 +260,7 @@ def _admitted(
             origin, batch, at.within(batch.id), batch.end
         )
     asked = queues.asked or ask(target, used, run.relay, sender.name)
-    with run.beginning(origin, target):
+    with run.beginning():
         terms = run.relay.admit_batch(
             origin,
             target,
@@ -290,20 +289,12 @@ def _calls_left(origin: Connection, name: str) -> int:
 def _next_batch(
     ends: Ends,
     sender: Sender,
-    run: Run,
     at: marker.Marker,
     queues: Callable[[], Sequence[Queue]],
 ) -> tuple[Batch, ledger.Listing] | None:
     origin = ends.origin
     origin.execution_options(isolation_level="REPEATABLE READ")
     pushing = traces.traceparent()
-
-    def commit(*, promising: bool = True) -> None:
-        faults.point("push.before_cut_commit")
-        if promising:
-            run.promise(origin)
-        origin.commit()
-
     try:
         # With groups of the usual size, each stream gets at least one.
         calls = cut.BATCH_CALLS * max(len(ends.pairs) // 4, 1)
@@ -317,14 +308,10 @@ def _next_batch(
                 queues=queues,
                 likely=at is ends.seen,
                 traceparent=pushing,
-                commit=commit,
             )
-            if origin.in_transaction():
-                # A cut that takes long would begin again at each contact meanwhile.
-                commit(promising=False)
-            if found is None:
-                run.withdraw(origin)
-            else:
+            faults.point("push.before_cut_commit")
+            origin.commit()
+            if found is not None:
                 cutting.note(**_numbers(found[0]))
     finally:
         if not origin.invalidated:

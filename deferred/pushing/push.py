@@ -36,7 +36,7 @@ from sites import Site, configured, retry, traces
 from sites.capture import position
 from sites.errors import NoConnectionFree, NotGranted, SnaptideError
 from sites.progress import Progress
-from sites.sessions import identity
+from sites.sessions import contacts, identity
 from sites.sessions.peers import Look
 from sites.sessions.prepared import Prepared, as_json
 from sites.sessions.site import autocommit
@@ -193,7 +193,6 @@ def destinations(site: Site) -> list[str]:
 
 def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> None:
     origin.rollback()
-    run.withdraw(origin)
     who = Sender(id=here.identity.site_id, name=site.name, master=name)
     with site.peer(name).session() as target:
         with autocommit(target):
@@ -204,11 +203,12 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
                 "grant with --updatable.",
                 site=site.name,
             )
-        pair = run.pair = reconcile.confirm(origin, target, here, there)
+        pair = reconcile.confirm(origin, target, here, there)
         if run.numbered:
             contact.keep_supplied(origin, target, pair)
         if there.row.concerned:
             run.relay = relay.of_groups()
+        run.meet = partial(contacts.meet, origin, target, pair)
         if run.options.error_limit:
             run.parked = error_queue.count_failed(target, who.id)
             target.commit()

@@ -7,16 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection
-
 from deferred.batches.relay import NO_GROUP, Relay
 from deferred.options import PushOptions
 from deferred.pushing.delivery import Delivered
 from deferred.pushing.report import Token
 from sites.progress import Progress, RowsDone
-from sites.sessions import contacts
-from sites.sessions.contacts import Promise
-from sites.sessions.peers import Pair
 
 #: A shipment of at least this many calls reports its own progress.
 MANY = 50_000
@@ -53,41 +48,28 @@ class Run:
     numbered: bool = False
     #: of a moment of the destination that has what was pushed
     token: Token | None = None
-    #: what both sides remember, and the token that the site has promised, if so; None
-    #: once both remember this contact
-    pair: Pair | None = None
-    promised: Promise | None = None
+    #: makes both sides remember the contact, and returns what waits for the end of
+    #: that; None after it
+    meet: Callable[[], Callable[[], None]] | None = None
 
     @property
     def met(self) -> bool:
         """Whether a batch has begun."""
-        return self.pair is None
-
-    def promise(self, origin: Connection) -> None:
-        """Have the commit of the first batch promise the contact, too."""
-        if self.pair is not None:
-            self.promised = contacts.promise(origin, self.pair)
-
-    def withdraw(self, origin: Connection) -> None:
-        """Let others meet, if this contact was promised and did not begin."""
-        if self.pair is not None and self.promised is not None:
-            self.promised = None
-            contacts.withdraw(origin, self.pair)
+        return self.meet is None
 
     @contextmanager
-    def beginning(self, origin: Connection, target: Connection) -> Iterator[None]:
+    def beginning(self) -> Iterator[None]:
         """Make both sides remember this contact, before the first batch.
 
         The end of that is waited for after the block.
         """
-        if self.pair is None:
+        if self.meet is None:
             yield
             return
-        promised, self.promised = self.promised, None
-        end = contacts.meet(origin, target, self.pair, promised)
+        end = self.meet()
         yield
         end()
-        self.pair = None
+        self.meet = None
 
     def count(self, delivered: Delivered, *, transactions: int, calls: int) -> None:
         """Count transactions that were committed at the destination."""

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Connection, Text, and_, bindparam, func, select
@@ -19,7 +19,7 @@ from sqlalchemy.exc import ProgrammingError
 from sites import faults
 from sites.catalog import peer
 from sites.sessions import granted, settings
-from sites.sessions.exchange import Bound, Later, hold, send
+from sites.sessions.exchange import Later
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Memory, Pair, read
 from sites.sessions.prepared import Prepared
@@ -50,31 +50,7 @@ def read_again(site: Connection, master: Connection, pair: Pair) -> Pair:
         return read(site, master, pair.site, pair.master)
 
 
-class Promise(NamedTuple):
-    """The token that a site promises its master, and whether it has noted that."""
-
-    token: uuid.UUID
-    noted: Later
-
-
-def promise(site: Connection, pair: Pair) -> Promise:
-    """Promise a token in the site's open transaction, when that commits.
-
-    The caller has confirmed the pair. If it does not go on with `meet`, it has to
-    `withdraw`: the contact is locked from the commit on, even if that fails.
-    """
-    token = uuid.uuid4()
-    return Promise(token, hold(site, _promising(token, pair, lock=True)))
-
-
-def withdraw(site: Connection, pair: Pair) -> None:
-    """Let others meet; the master gets no token, and the next promise replaces it."""
-    _unlock(site, pair.master)
-
-
-def meet(
-    site: Connection, master: Connection, pair: Pair, promised: Promise | None = None
-) -> Callable[[], None]:
+def meet(site: Connection, master: Connection, pair: Pair) -> Callable[[], None]:
     """Let both sides remember this contact, if they agree about the last one.
 
     Afterwards a rollback of the master to an earlier moment is noticed, so that the
@@ -82,7 +58,6 @@ def meet(
 
     Parameters:
         pair: what the two remembered a moment ago.
-        promised: the token, if a commit of the site's has brought it to the disk.
 
     Returns:
         What waits until the site has noted it: call it before anything relies on the
@@ -93,11 +68,11 @@ def meet(
         NotGranted: the master has granted the login to another site.
     """
     pair.confirm()
-    locked = promised is not None
+    locked = False
     try:
-        while (ending := _meet(site, master, pair, promised, locked=locked)) is None:
+        while (ending := _meet(site, master, pair, locked=locked)) is None:
             # Another contact came first, perhaps that of a copy of this site.
-            promised, locked = None, True
+            locked = True
             with autocommit(site, master):
                 pair = read(site, master, pair.site, pair.master)
             pair.confirm()
@@ -116,38 +91,27 @@ def _end(site: Connection, them: Identity, ending: Later) -> None:
 
 
 def _meet(
-    site: Connection,
-    master: Connection,
-    pair: Pair,
-    promised: Promise | None,
-    *,
-    locked: bool,
+    site: Connection, master: Connection, pair: Pair, *, locked: bool
 ) -> Later | None:
     """Lock the contact, store a new token at both sides, and unlock it.
 
     Parameters:
-        promised: the token, if the site has noted it already.
-        locked: whether the contact is locked already.
+        locked: whether it is locked already.
 
     Returns:
         The end of it, at the site; None, and then it is still locked, if one side
         remembers something else.
     """
     number = 1 + max(pair.at_site.contact_no, pair.at_master.contact_no)
+    token = uuid.uuid4()
     # After a crash in between, the master has the old or the new token, and the
     # site has both: no data has moved yet.
-    if promised is None:
-        token = uuid.uuid4()
-        asked = send(site, _promising(token, pair, lock=not locked))
-        promised = Promise(token, asked[0])
-    token = promised.token
-    if not promised.noted.answer().rowcount:
+    if not _promise(site, token, pair, locked=locked):
         return None
     faults.point("peers.after_promise")
     noted = _facts(pair.site, pair.at_master, contact_no=number, token=token)
     try:
-        asked = send(master, _note(pair.site, "site", noted, pair.at_master))
-        if not asked[0].answer().rowcount:
+        if not _note(master, pair.site, "site", noted, pair.at_master):
             return None
     except ProgrammingError as error:
         if not isinstance(error.orig, InsufficientPrivilege):
@@ -161,8 +125,10 @@ def _meet(
     return _note_and_unlock(site, pair.master, noted)
 
 
-def _promising(token: uuid.UUID, pair: Pair, *, lock: bool) -> Bound:
-    """What notes the token that a master is about to get; if it is known, nothing else.
+def _promise(
+    connection: Connection, token: uuid.UUID, pair: Pair, *, locked: bool
+) -> bool:
+    """Note the token that a master is about to get; if it is known, nothing else.
 
     The contact is locked in the same statement, before the row of the master is looked
     at: what another contact has noted meanwhile is seen there.
@@ -175,7 +141,9 @@ def _promising(token: uuid.UUID, pair: Pair, *, lock: bool) -> Bound:
         noted |= {"token": last.token, "contact_no": last.contact_no}
     master = pair.master
     new = {"name": master.name, "incarnation": master.incarnation}
-    return _note(master, "master", noted, pair.at_site, new, lock=lock)
+    return _note(
+        connection, master, "master", noted, pair.at_site, new, lock=not locked
+    )
 
 
 def _facts(other: Identity, before: Memory, **values: object) -> dict[str, object]:
@@ -192,6 +160,7 @@ def _facts(other: Identity, before: Memory, **values: object) -> dict[str, objec
 
 
 def _note(
+    connection: Connection,
     other: Identity,
     role: str,
     noted: Mapping[str, object],
@@ -199,8 +168,8 @@ def _note(
     new: Mapping[str, object] | None = None,
     *,
     lock: bool = False,
-) -> Bound:
-    """What notes facts about another site, if what is remembered of it is as before.
+) -> bool:
+    """Note facts about another site, if what is remembered of it is as before.
 
     Parameters:
         new: facts that are noted only if nothing is remembered yet.
@@ -213,7 +182,7 @@ def _note(
         "before_next": before.next_token,
         "contact": str(other.site_id),
     }
-    return statement.bound(**values, **places)
+    return statement.run_apart(connection, **values, **places).rowcount == 1
 
 
 def _note_and_unlock(

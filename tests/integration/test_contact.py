@@ -1,9 +1,5 @@
 """Each contact leaves a token at both sides, whatever stops it half way."""
 
-from collections.abc import Callable
-from contextlib import suppress
-
-import psycopg
 import pytest
 from sqlalchemy.exc import DBAPIError
 
@@ -17,7 +13,7 @@ from sites.sessions.identity import Identity
 from sites.sessions.peers import Pair
 from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once
-from tests.linked_table import as_refresh, link, queued, rows, run, scalar
+from tests.linked_table import as_refresh, link, queued, rows, run
 
 
 @prepared_once("hq", "jfk")
@@ -152,70 +148,6 @@ def test_another_contact_comes_between_the_comparison_and_the_token(
     after = _pair(orders)
     assert after.remembers_the_same
     assert after.at_site.contact_no == before.at_site.contact_no + 2
-    assert scalar(orders["jfk"], LOCKS) == 0
-
-
-#: How many advisory locks the sessions of a database hold.
-LOCKS = (
-    "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-    " WHERE l.locktype = 'advisory' AND d.datname = current_database()"
-)
-
-
-def test_a_contact_is_promised_by_the_commit_of_the_batch(
-    orders: Directory, moments: Moments
-) -> None:
-    jfk, promised = orders["jfk"], "SELECT next_token IS NOT NULL FROM snaptide.peer"
-    seen: list[object] = []
-    for point in ("push.before_cut_commit", "push.after_cut"):
-        moments.at(point, lambda: seen.append(scalar(jfk, promised)))
-    _change(orders)
-    assert deferred.push(jfk).transactions == 1
-    assert seen == [False, True]
-
-
-@pytest.mark.parametrize("dies", [True, False])
-def test_a_contact_that_was_promised_keeps_nobody_from_meeting(
-    orders: Directory, moments: Moments, *, dies: bool
-) -> None:
-    """The push dies, or a user holds what it needs next, and it begins again."""
-    hq, jfk = orders["hq"], orders["jfk"]
-    before = _pair(orders)
-
-    def interrupt() -> None:
-        if dies:
-            _die()
-        error = psycopg.errors.LockNotAvailable()
-        raise DBAPIError.instance("LOCK", None, error, psycopg.Error)
-
-    moments.at("push.after_cut", interrupt)
-    _change(orders)
-    with suppress(KeyboardInterrupt):
-        assert deferred.push(jfk).transactions == 1
-    assert scalar(jfk, LOCKS) == 0
-    with jfk.session() as site, hq.session() as master:
-        contacts.meet(site, master, _pair(orders))
-    assert deferred.push(jfk).transactions == int(dies)
-    after = _pair(orders)
-    assert after.remembers_the_same
-    assert after.at_site.contact_no > before.at_site.contact_no
-
-
-def test_what_waits_for_another_master_is_no_contact(
-    make_sites: Callable[..., Directory],
-) -> None:
-    sites = make_sites("hq", "lax", "jfk")
-    jfk = sites["jfk"]
-    for master, table in (("hq", "orders"), ("lax", "others")):
-        link(sites, table, "id int PRIMARY KEY", master=master)
-        run(jfk, f"INSERT INTO {table} VALUES (1)")
-        assert deferred.push(jfk, master).transactions == 1
-    before = _pair(sites)
-    run(jfk, "INSERT INTO others VALUES (2)")
-    assert deferred.push(jfk, "hq").transactions == 0
-    assert scalar(jfk, LOCKS) == 0
-    assert deferred.push(jfk, "lax").transactions == 1
-    assert _pair(sites).at_master == before.at_master
 
 
 def test_a_copy_comes_between_the_comparison_and_the_token(
