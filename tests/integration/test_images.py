@@ -21,6 +21,7 @@ from snapshots.errors import PositionMoved
 from snapshots.images import load
 from snapshots.refreshing import first_load
 from snapshots.spark import claims
+from snaptide import migrate
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worker import WriteSettings
@@ -225,6 +226,22 @@ def test_a_refresh_takes_the_place_of_a_load_and_the_other_way_round(
         snapshots.load_image(jfk, "p", tmp_path / "i")
     assert methods(jfk, "p") == {"load"}
     assert_equal_to_master(jfk)
+
+
+def test_a_load_that_another_version_has_begun_begins_anew(
+    master: Directory, tmp_path: Path
+) -> None:
+    """Versions look for what is in of an image under other ids."""
+    jfk = master["jfk"]
+    make(master["hq"], tmp_path / "i", "p")
+    snapshots.create(jfk, "p", master="hq")
+    with broken_off_at("image_load.after_slice"):
+        snapshots.load_image(jfk, "p", tmp_path / "i")
+    run(jfk, "UPDATE snaptide.load_range SET load_id = gen_random_uuid()")
+    migrate.downgrade(jfk, "0089")
+    migrate.upgrade(jfk)
+    assert snapshots.load_image(jfk, "p", tmp_path / "i").rows == {"p": 6000}
+    assert run(jfk, "SELECT 1 FROM snaptide.load_range") == []
 
 
 def test_two_processes_that_fill_one_snapshot(
