@@ -102,14 +102,19 @@ def _end(target: Connection, load: Load, group: Group) -> None:
         )
 
 
+def end(connection: Connection, group: Group) -> None:
+    """Let a copy that was broken off write no more; wait for what it is writing."""
+    for stretch in stretches([describe(connection, name) for name in group.tables]):
+        claims.forget(connection, stretch.load_id(group))
+
+
 def empty(site: Site, group: Group, model: str) -> None:
     """Delete the rows that a broken-off copy has left, and let it write no more."""
     with site.transaction() as connection:
         facts = {"sources": {str(group.id): model}}
         connection.execute(select(*triggered.brought(model, facts)))
+        end(connection, group)
         known = [describe(connection, name) for name in group.tables]
-        for stretch in stretches(known):
-            claims.forget(connection, stretch.load_id(group))
         with silenced(connection, group.tables):
             for stretch in reversed(stretches(known)):
                 for table in reversed(stretch.tables):

@@ -172,6 +172,8 @@ def _begun(
             shape.refuse_different(
                 {one: connections[one] for one in (home.name, master)}, table, home.name
             )
+        # Of an attempt after which the master was removed instead of joining again.
+        copying.end(there, group)
         lock_writers(connections, group.tables)
         for table in group.tables:
             _refuse_rows(there, table, master)

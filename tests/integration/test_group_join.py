@@ -31,6 +31,7 @@ from groups.errors import (
 from sites import Directory, Site
 from sites.conditions import ranges
 from sites.faults import InjectedFault
+from snapshots.differences import parallel_copy
 from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once
 from tests.grouped import (
@@ -55,6 +56,25 @@ def three(sites: Directory) -> None:
     """Two masters with ten rows, one of them changed and not pushed; one to join."""
     found_with_ten_rows(sites)
     run(sites["lax"], "UPDATE orders SET qty = 1 WHERE id = 1")
+
+
+def test_joins_again_after_it_was_removed_while_rows_were_copied(
+    three: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that dies has begun to copy, and nobody has let it start over."""
+    hq, bos = three["hq"], three["bos"]
+
+    def die(*_given: object) -> int:
+        raise InjectedFault("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parallel_copy, "run", die)
+        with pytest.raises(InjectedFault):
+            groups.join_master(hq, GROUP, "bos")
+    assert run(bos, "SELECT range_no FROM snaptide.load_range") == [(0,)]
+    groups.remove_master(hq, GROUP, "bos")
+    assert groups.join_master(hq, GROUP, "bos").rows == 10
+    assert run(bos, "SELECT 1 FROM snaptide.load_range") == []
 
 
 def test_rows_are_copied_and_changes_since_follow(three: Directory) -> None:
