@@ -170,9 +170,9 @@ def touching(
 
 #: The condition of `part` with parameters that a statement is given: see `placed`.
 PART = part(
-    sa.bindparam("its_destination", type_=sa.Text),
+    sa.bindparam("its_destination", "", sa.Text),
     *(
-        sa.bindparam(name, type_=sa.BigInteger)
+        sa.bindparam(name, 0, sa.BigInteger)
         for name in ("its_number", "its_start", "its_end")
     ),
 )
