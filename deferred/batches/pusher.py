@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Function, Text, func, select
+from sqlalchemy.exc import DBAPIError
 from tenacity import Retrying, stop_after_delay, wait_random
 
 from deferred.catalog import destination
@@ -56,8 +57,13 @@ def turns(connection: Connection) -> Iterator[Turn]:
         yield turn
     finally:
         if turn.held and not connection.invalidated:
-            connection.rollback()
-            _END.run_apart(connection)
+            try:
+                connection.rollback()
+                _END.run_apart(connection)
+            except DBAPIError:
+                # The session broke, or a statement has failed that the block had sent,
+                # and whose answer it has not read. The lock ends with the session.
+                connection.invalidate()
 
 
 def keep_out(connection: Connection, name: str) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 import deferred
@@ -13,6 +14,7 @@ from deferred.batches import marker
 from deferred.batches.batch import queued_transactions
 from deferred.batches.cut import next_batch
 from deferred.batches.provenance import Sender
+from deferred.batches.pusher import only_pusher
 from deferred.batches.shipment import prepare_shipment
 from deferred.errors import PositionMismatch
 from deferred.pushing import batch_by_batch
@@ -20,6 +22,7 @@ from deferred.pushing.delivery import deliver
 from sites import Directory
 from sites.errors import SiteChanged
 from sites.sessions import identity
+from sites.sessions.prepared import Prepared
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
 from tests.linked_table import (
@@ -110,6 +113,26 @@ def test_a_push_that_is_refused_at_once_lets_another_push(
         " WHERE l.locktype = 'advisory' AND d.datname = current_database()",
     )
     assert held == [(0,)]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_interrupted_pusher_whose_statement_has_failed_lets_another_push(
+    orders: Directory, *, begun: bool
+) -> None:
+    """Nobody has read the answer of the statement that it had sent."""
+    jfk, fails = orders["jfk"], Prepared(text("SELECT 1 / 0"))
+
+    def interrupted() -> None:
+        with jfk.session() as connection, only_pusher(connection, "hq") as turn:
+            assert turn
+            if begun:
+                connection.begin()
+            fails.send(connection)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    eventually(lambda: not deferred.push(jfk).another_pusher)
 
 
 def test_pusher_whose_lock_was_lost_applies_nothing_twice(orders: Directory) -> None:
