@@ -323,6 +323,7 @@ def _receive(driver: Driver, session: _Session) -> None:
     pgconn.exit_pipeline_mode()
     for result in results[:-1]:
         if result.status not in _GOOD:
+            session.former += session.new.values()
             raise errors.error_from_result(result, driver.info.encoding)
     session.names.update(session.new)
     session.former.clear()

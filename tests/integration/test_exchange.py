@@ -153,6 +153,17 @@ def test_it_reads_the_columns_again_that_the_session_renames(hq: Site) -> None:
         assert every.run(connection).one().number == 1
 
 
+def test_a_server_keeps_nothing_of_statements_that_have_failed(hq: Site) -> None:
+    with hq.session() as connection:
+        for _ in range(3):
+            with pytest.raises(DBAPIError):
+                _ADD.run(connection, n=99)
+            connection.rollback()
+        _ADD.run(connection, n=1)
+        kept = text("SELECT count(*) FROM pg_prepared_statements")
+        assert connection.scalar(kept) == 1
+
+
 def test_the_answer_to_what_is_held_is_read_later(hq: Site) -> None:
     with hq.transaction() as connection:
         asked = hold(connection, Bound(b"SELECT 1 AS n"))
