@@ -1,6 +1,7 @@
 """Each contact leaves a token at both sides, whatever stops it half way."""
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 import deferred
@@ -11,7 +12,9 @@ from sites.errors import SiteRestored
 from sites.sessions import contacts, identity
 from sites.sessions.identity import Identity
 from sites.sessions.peers import Pair
+from sites.sessions.prepared import Prepared
 from tests.fix_moments import Moments
+from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, queued, rows, run
 
@@ -129,6 +132,34 @@ def test_push_hears_that_the_site_could_not_note_the_contact(
         deferred.push(jfk)
     assert rows(orders["hq"])[0][2] == 1
     run(jfk, NOT_FULL)
+    assert deferred.push(jfk).transactions == 1
+    assert _pair(orders).remembers_the_same
+
+
+#: How many locks on some work the sessions of a database hold.
+LOCKS = (
+    "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+    " WHERE l.locktype = 'advisory' AND d.datname = current_database()"
+)
+
+
+def test_an_interrupted_contact_whose_statement_has_failed_lets_others_meet(
+    orders: Directory, moments: Moments
+) -> None:
+    """Nobody has read the answer of the statement that it had sent."""
+    hq, jfk = orders["hq"], orders["jfk"]
+    fails = Prepared(text("SELECT 1 / 0"))
+    with jfk.session() as site, hq.session() as master:
+
+        def interrupted() -> None:
+            fails.send(site)
+            raise KeyboardInterrupt
+
+        moments.at("peers.after_promise", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            contacts.meet(site, master, _pair(orders))
+    eventually(lambda: run(jfk, LOCKS) == [(0,)])
+    _change(orders)
     assert deferred.push(jfk).transactions == 1
     assert _pair(orders).remembers_the_same
 
