@@ -11,6 +11,7 @@ statements run at all sites: what is compiled for one of them serves for all.
 from __future__ import annotations
 
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from functools import cached_property
@@ -48,7 +49,10 @@ DRIVERNAME = "postgresql+snaptide"
 #: A process keeps so many compiled statements.
 MOST_COMPILED = 2000
 
-_DIALECT = psycopg.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
+_DIALECT = psycopg.dialect()  # type: ignore[no-untyped-call]
+
+#: A parameter in what SQLAlchemy compiles for the driver, or a doubled percent sign.
+_PARAMETER = re.compile(r"%(?:%|\(([^)]+)\)s)")
 
 
 def as_json(
@@ -98,14 +102,26 @@ class Prepared:
 
     @cached_property
     def _compiled(self) -> tuple[bytes, Sequence[str], Mapping[str, object]]:
-        """Its text, the names of its parameters in their order, and constant values."""
+        """Its text, the names of its parameters in their order, and constant values.
+
+        SQLAlchemy would number them itself, but takes a name such as "%(x)s" of a table
+        for one. Where it names them, it doubles all other percent signs.
+        """
         compiled = cast(
             "SQLCompiler",
             self._statement.compile(
                 dialect=_DIALECT, compile_kwargs={"render_postcompile": True}
             ),
         )
-        return str(compiled).encode(), compiled.positiontup or (), compiled.params
+        numbers: dict[str, int] = {}
+
+        def numbered(found: re.Match[str]) -> str:
+            if (name := found[1]) is None:
+                return "%"
+            return f"${numbers.setdefault(name, len(numbers) + 1)}"
+
+        text = _PARAMETER.sub(numbered, str(compiled))
+        return text.encode(), [*numbers], compiled.params
 
     def run(self, connection: Connection, **values: object) -> Answer:
         """Run the statement with these values."""

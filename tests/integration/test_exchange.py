@@ -153,6 +153,17 @@ def test_it_reads_the_columns_again_that_the_session_renames(hq: Site) -> None:
         assert every.run(connection).one().number == 1
 
 
+def test_names_that_look_like_parameters_are_names(hq: Site) -> None:
+    name = '%s %(x)s :x $1 "%(n'
+    given = sa.bindparam("n", 0, sa.Integer)
+    shown = [given.label(name), given % 4, sa.literal_column("'%(n)s'")]
+    statement = sa.select(*shown, text("'100%' LIKE '%0%'")).where(given.in_([7, 8]))
+    with hq.session() as connection:
+        row = Prepared(statement).run(connection, n=7).one()
+    assert row._mapping[name] == 7
+    assert tuple(row) == (7, 3, "%(n)s", True)
+
+
 def test_a_server_keeps_nothing_of_statements_that_have_failed(hq: Site) -> None:
     with hq.session() as connection:
         for _ in range(3):
