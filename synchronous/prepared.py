@@ -11,7 +11,7 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -19,11 +19,8 @@ from psycopg.abc import Buffer
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGconn, PGresult
 from sqlalchemy import ClauseElement
-from sqlalchemy.dialects.postgresql.psycopg import dialect
 
-if TYPE_CHECKING:
-    from sqlalchemy.sql.compiler import SQLCompiler
-
+from sites.sessions.prepared import write_out
 
 #: How often an application's statement is run before it is prepared, and how many of
 #: them a session keeps.
@@ -33,8 +30,6 @@ _CHANGES = (b"INSERT", b"UPDATE", b"DELETE", b"MERGE")
 _numbers = itertools.count(1)
 
 _Key = tuple[bytes, tuple[int, ...]]
-
-_DIALECT = dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +59,9 @@ class Template:
     @classmethod
     def of(cls, statement: ClauseElement) -> Template:
         """Write a statement out; parameters without a value wait for `bind`."""
-        compiled = cast(
-            "SQLCompiler",
-            statement.compile(
-                dialect=_DIALECT, compile_kwargs={"render_postcompile": True}
-            ),
-        )
-        return cls(
-            text=str(compiled),
-            names=tuple(compiled.positiontup or ()),
-            constants={n: v for n, v in compiled.params.items() if v is not None},
-        )
+        text, names, constants = write_out(statement)
+        known = {n: str(v) for n, v in constants.items() if v is not None}
+        return cls(text=text, names=names, constants=known)
 
     def bind(self, values: Mapping[str, str | None]) -> Bound:
         """Give the parameters their values."""

@@ -80,6 +80,34 @@ def known_tables(connection: Connection) -> dict[QualifiedName, tuple[str, Any]]
     return kept
 
 
+def write_out(
+    statement: sa.ClauseElement,
+) -> tuple[str, tuple[str, ...], Mapping[str, object]]:
+    """The text of a statement, with parameters as the protocol has them.
+
+    SQLAlchemy would number them itself, but takes a name such as "%(x)s" of a table for
+    one. Where it names them, it doubles all other percent signs.
+
+    Returns:
+        The text, the names of the parameters that $1, $2 and so on stand for, and by
+        name the values that are always the same.
+    """
+    compiled = cast(
+        "SQLCompiler",
+        statement.compile(
+            dialect=_DIALECT, compile_kwargs={"render_postcompile": True}
+        ),
+    )
+    numbers: dict[str, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        if (name := found[1]) is None:
+            return "%"
+        return f"${numbers.setdefault(name, len(numbers) + 1)}"
+
+    return _PARAMETER.sub(number, str(compiled)), (*numbers,), compiled.params
+
+
 class Prepared:
     """A statement that each session prepares once, for all later runs.
 
@@ -102,26 +130,8 @@ class Prepared:
 
     @cached_property
     def _compiled(self) -> tuple[bytes, Sequence[str], Mapping[str, object]]:
-        """Its text, the names of its parameters in their order, and constant values.
-
-        SQLAlchemy would number them itself, but takes a name such as "%(x)s" of a table
-        for one. Where it names them, it doubles all other percent signs.
-        """
-        compiled = cast(
-            "SQLCompiler",
-            self._statement.compile(
-                dialect=_DIALECT, compile_kwargs={"render_postcompile": True}
-            ),
-        )
-        numbers: dict[str, int] = {}
-
-        def numbered(found: re.Match[str]) -> str:
-            if (name := found[1]) is None:
-                return "%"
-            return f"${numbers.setdefault(name, len(numbers) + 1)}"
-
-        text = _PARAMETER.sub(numbered, str(compiled))
-        return text.encode(), [*numbers], compiled.params
+        text, names, constants = write_out(self._statement)
+        return text.encode(), names, constants
 
     def run(self, connection: Connection, **values: object) -> Answer:
         """Run the statement with these values."""

@@ -77,6 +77,21 @@ def test_a_change_is_at_both_sites_at_once(linked: Directory) -> None:
     assert_same(linked)
 
 
+def test_a_table_whose_names_look_like_parameters(sites: Directory) -> None:
+    name = '"odd %(x)s %(n"'
+    link(sites, name, 'id int PRIMARY KEY, "v %(v" int', synchronous=True)
+    change(sites, f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+    change(
+        sites,
+        f"""UPDATE {name} SET "v %(v" = 7 WHERE id = 1""",
+        f"DELETE FROM {name} WHERE id = 2",
+        f"INSERT INTO {name} VALUES (3, NULL)",
+    )
+    for site in sites.values():
+        assert rows(site, name) == [(1, 7), (3, None)]
+    assert left_over(sites) == {}
+
+
 @prepared_once("hq", "jfk")
 def family(sites: Directory) -> None:
     """Parents, which are pushed, and children, which are propagated at once."""
