@@ -100,8 +100,8 @@ def deliver(
     if already_answered(at, to):
         return Delivered(fresh=False)
     faults.point("push.before_apply")
-    user = encodings.escaped(connection, transaction.origin_user)
-    transaction = replace(transaction, origin_user=user)
+    if not transaction.origin_user.isascii():
+        transaction = _with_user_that_fits(connection, transaction)
     sources = sender.sources(transaction, sender.groups.values())
     # If the transaction is refused, the savepoint rolls back the note that it arrived.
     watched = shipment.watches(at)
@@ -141,6 +141,13 @@ def deliver(
     arrived = shipment.relay.applied(sender, transaction, tables_of(steps))
     marker.move(connection, sender.id, to, arrived)
     return delivered
+
+
+def _with_user_that_fits(
+    connection: Connection, transaction: QueuedTransaction
+) -> QueuedTransaction:
+    user = encodings.escaped(connection, transaction.origin_user)
+    return replace(transaction, origin_user=user)
 
 
 def _arrived(

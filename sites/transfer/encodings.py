@@ -56,8 +56,6 @@ def holds(text: str, by: str) -> bool:
 
 def escaped(connection: Connection, text: str) -> str:
     r"""A text that a database can hold: other characters are written as \u0141."""
-    if text.isascii():
-        return text
     return text.encode(by := codec(connection), "backslashreplace").decode(by)
 
 
