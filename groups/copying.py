@@ -102,10 +102,16 @@ def _end(target: Connection, load: Load, group: Group) -> None:
         )
 
 
-def end(connection: Connection, group: Group) -> None:
-    """Let a copy that was broken off write no more; wait for what it is writing."""
-    for stretch in stretches([describe(connection, name) for name in group.tables]):
+def end(connection: Connection, group: Group) -> list[Stretch]:
+    """Let a copy that was broken off write no more; wait for what it is writing.
+
+    Returns:
+        What it copies, parents first.
+    """
+    found = stretches([describe(connection, name) for name in group.tables])
+    for stretch in found:
         claims.forget(connection, stretch.load_id(group))
+    return found
 
 
 def empty(site: Site, group: Group, model: str) -> None:
@@ -113,10 +119,9 @@ def empty(site: Site, group: Group, model: str) -> None:
     with site.transaction() as connection:
         facts = {"sources": {str(group.id): model}}
         connection.execute(select(*triggered.brought(model, facts)))
-        end(connection, group)
-        known = [describe(connection, name) for name in group.tables]
+        ended = end(connection, group)
         with silenced(connection, group.tables):
-            for stretch in reversed(stretches(known)):
+            for stretch in reversed(ended):
                 for table in reversed(stretch.tables):
                     connection.execute(sa.delete(table.sql()))
 

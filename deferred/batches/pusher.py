@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Function, Text, func, select
-from sqlalchemy.exc import DBAPIError
 from tenacity import Retrying, stop_after_delay, wait_random
 
 from deferred.catalog import destination
@@ -56,14 +55,8 @@ def turns(connection: Connection) -> Iterator[Turn]:
     try:
         yield turn
     finally:
-        if turn.held and not connection.invalidated:
-            try:
-                connection.rollback()
-                _END.run_apart(connection)
-            except DBAPIError:
-                # The session broke, or a statement has failed that the block had sent,
-                # and whose answer it has not read. The lock ends with the session.
-                connection.invalidate()
+        if turn.held:
+            _END.give_back(connection)
 
 
 def keep_out(connection: Connection, name: str) -> bool:

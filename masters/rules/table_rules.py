@@ -142,22 +142,27 @@ _SAME_TABLE = and_(
 )
 
 
-def _mine(catalog: sa.Table) -> sa.ColumnElement[bool]:
-    return and_(
-        catalog.c.table_schema == sa.bindparam("its_schema", type_=sa.Text),
-        catalog.c.table_name == sa.bindparam("its_name", type_=sa.Text),
+def _is_of(catalog: sa.Table, schema: Any, name: Any) -> sa.ColumnElement[bool]:
+    return and_(catalog.c.table_schema == schema, catalog.c.table_name == name)
+
+
+def _its(catalog: sa.Table) -> sa.ColumnElement[bool]:
+    return _is_of(
+        catalog,
+        sa.bindparam("its_schema", type_=sa.Text),
+        sa.bindparam("its_name", type_=sa.Text),
     )
 
 
 _GROUPS = Prepared(
     select(column_group.c.name, column_group.c.columns, *_COMPARED)
     .select_from(column_group.outerjoin(comparison, _SAME_TABLE, full=True))
-    .where(or_(_mine(column_group), _mine(comparison)))
+    .where(or_(_its(column_group), _its(comparison)))
     .order_by(column_group.c.id)
 )
 _RULES = Prepared(
     select(resolution_rule, LAST_VERSION)
-    .where(_mine(resolution_rule))
+    .where(_its(resolution_rule))
     .order_by("sequence_no")
 )
 
@@ -222,9 +227,7 @@ def rule_of(
 
 def of(catalog: sa.Table, table: QualifiedName) -> sa.ColumnElement[bool]:
     """The rows of a catalog table that are about this table of the user's."""
-    return sa.and_(
-        catalog.c.table_schema == table.schema, catalog.c.table_name == table.name
-    )
+    return _is_of(catalog, table.schema, table.name)
 
 
 def named(table: QualifiedName) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any
 from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Connection, Text, and_, bindparam, func, select
 from sqlalchemy.dialects.postgresql import Insert, insert
-from sqlalchemy.exc import DBAPIError, ProgrammingError
+from sqlalchemy.exc import ProgrammingError
 
 from sites import faults
 from sites.catalog import peer
@@ -263,13 +263,7 @@ def _alone(site: Connection, them: Identity) -> Iterator[None]:
 
 
 def _unlock(site: Connection, them: Identity) -> None:
-    if not site.invalidated:
-        try:
-            _UNLOCK.run_apart(site, contact=str(them.site_id))
-        except DBAPIError:
-            # The session broke, or a statement has failed that was sent before, and
-            # whose answer was not read. The lock ends with the session.
-            site.invalidate()
+    _UNLOCK.give_back(site, contact=str(them.site_id))
 
 
 _CONTACT = (

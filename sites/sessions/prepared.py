@@ -24,6 +24,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import psycopg
 from sqlalchemy.engine import Compiled
 from sqlalchemy.engine.interfaces import IsolationLevel
+from sqlalchemy.exc import DBAPIError
 
 from sites.names import QualifiedName
 from sites.sessions.exchange import (
@@ -148,6 +149,20 @@ class Prepared:
     def send(self, connection: Connection, **values: object) -> Later:
         """Have it run while the caller works elsewhere, as `exchange.send` does."""
         return send(connection, self.bound(**values))[0]
+
+    def give_back(self, connection: Connection, **values: object) -> None:
+        """Run it apart, if it gives back locks of a session that is not broken.
+
+        The session may break then, or a statement has failed that was sent before, and
+        whose answer was not read. So it is closed, and the locks end with it.
+        """
+        if connection.invalidated:
+            return
+        try:
+            connection.rollback()
+            self.run_apart(connection, **values)
+        except DBAPIError:
+            connection.invalidate()
 
     def bound(self, **values: object) -> Bound:
         """The statement with these values, to be run in one exchange with others."""
