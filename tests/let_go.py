@@ -1,4 +1,7 @@
-"""What a program that is gone still holds: its server processes go a moment later."""
+"""What programs hold at a database: locks on some work, and transactions.
+
+Of a program that is gone, the server processes go a moment later.
+"""
 
 from collections.abc import Iterable
 
@@ -12,6 +15,28 @@ WHERE datname = current_database() AND backend_type = 'client backend'
   AND pid <> pg_backend_pid()
   AND (xact_start IS NOT NULL OR EXISTS (
     SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory'))
+"""
+
+
+#: How many locks on some work the sessions of a database hold.
+LOCKS = """
+SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+WHERE l.locktype = 'advisory' AND d.datname = current_database()
+"""
+
+#: Ends our sessions that keep others from the same work.
+END_LOCKS = """
+SELECT pg_terminate_backend(pid, 90000) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'snaptide'
+  AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')
+"""
+
+#: Our sessions that have written and not committed. Whoever came now would wait for
+#: them: where one thread plays all processes, for ever.
+WRITING = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'snaptide'
+  AND backend_xid IS NOT NULL
 """
 
 

@@ -27,25 +27,12 @@ from snapshots.keys import Keys, Sides
 from snapshots.spark.errors import StageFailed
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.let_go import END_LOCKS, WRITING
 from tests.linked_table import run
 from tests.oracle.moments import at_nth_point
 from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
-
-#: Ends the sessions that keep others from the same work.
-END_LOCKS = (
-    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND application_name = 'snaptide'"
-    " AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
-)
-
-#: Whoever came to a process that has written and not committed would wait for it, and
-#: one thread plays both.
-WRITING = (
-    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
-    " AND application_name = 'snaptide' AND backend_xid IS NOT NULL"
-)
 
 #: What may become of either of the two.
 KNOWN = (

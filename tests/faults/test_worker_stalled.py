@@ -9,6 +9,7 @@ from sites import Directory
 from snaptide.application import PUSH, celery_app, enqueue
 from snaptide.settings import Settings
 from tests.fix_worker import NOT_LISTENING, Service, Services, eventually
+from tests.let_go import END_LOCKS
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
 COUNT_UP = "UPDATE orders SET qty = qty + 1"
@@ -82,11 +83,7 @@ def test_another_does_its_work(
 ) -> None:
     """Its sessions were ended, as when its machine was taken for dead."""
     run(orders["hq"], END + "pid IN (" + IN_MID_PUSH + ")")
-    run(
-        orders["jfk"],
-        END + "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
-        " AND datname = current_database() AND pid <> pg_backend_pid()",
-    )
+    run(orders["jfk"], END_LOCKS)
     run(orders["jfk"], COUNT_UP)
     services.worker()
     eventually(lambda: queued(orders["jfk"]) <= 1, what="the work to be done")

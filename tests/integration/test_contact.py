@@ -16,6 +16,7 @@ from sites.sessions.prepared import Prepared
 from tests.fix_moments import Moments
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
+from tests.let_go import LOCKS
 from tests.linked_table import as_refresh, link, queued, rows, run
 
 
@@ -134,13 +135,6 @@ def test_push_hears_that_the_site_could_not_note_the_contact(
     run(jfk, NOT_FULL)
     assert deferred.push(jfk).transactions == 1
     assert _pair(orders).remembers_the_same
-
-
-#: How many locks on some work the sessions of a database hold.
-LOCKS = (
-    "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-    " WHERE l.locktype = 'advisory' AND d.datname = current_database()"
-)
 
 
 def test_an_interrupted_contact_whose_statement_has_failed_lets_others_meet(

@@ -11,6 +11,7 @@ from snapshots.refreshing import first_load
 from snapshots.spark import claims
 from tests.fix_moments import Moments
 from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
 from tests.linked_table import run
 from tests.stories import refresh, user
 
@@ -24,9 +25,9 @@ WAITS = (
 )
 
 
-def test_autovacuum_at_the_loaded_table_is_waited_for(
-    sites: Directory, moments: Moments
-) -> None:
+@prepared_once("hq", "jfk")
+def waiting(sites: Directory) -> None:
+    """A snapshot of nine rows that waits for its first load."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(
         hq,
@@ -35,6 +36,12 @@ def test_autovacuum_at_the_loaded_table_is_waited_for(
     )
     log(hq, "t")
     snapshots.create(jfk, "t", master="hq")
+
+
+def test_autovacuum_at_the_loaded_table_is_waited_for(
+    waiting: Directory, moments: Moments
+) -> None:
+    jfk = waiting["jfk"]
     locked, ended = threading.Event(), threading.Event()
 
     def count_rows() -> None:
@@ -61,17 +68,10 @@ def test_autovacuum_at_the_loaded_table_is_waited_for(
 
 
 def test_a_table_that_another_process_empties_is_not_taken_for_loaded(
-    sites: Directory, moments: Moments
+    waiting: Directory, moments: Moments
 ) -> None:
     """The lock of a refresh goes with its session, and the next one begins anew."""
-    hq, jfk = sites["hq"], sites["jfk"]
-    run(
-        hq,
-        "CREATE TABLE public.t (id int PRIMARY KEY)",
-        "INSERT INTO public.t SELECT generate_series(1, 9)",
-    )
-    log(hq, "t")
-    snapshots.create(jfk, "t", master="hq")
+    jfk = waiting["jfk"]
 
     def another_begins() -> None:
         with jfk.transaction() as connection:
@@ -85,11 +85,8 @@ def test_a_table_that_another_process_empties_is_not_taken_for_loaded(
     assert run(jfk, "SELECT 1 FROM snaptide.load_range") == []
 
 
-def test_a_snapshot_that_is_dropped_ends_its_load(sites: Directory) -> None:
-    hq, jfk = sites["hq"], sites["jfk"]
-    run(hq, "CREATE TABLE public.t (id int PRIMARY KEY)")
-    log(hq, "t")
-    snapshots.create(jfk, "t", master="hq")
+def test_a_snapshot_that_is_dropped_ends_its_load(waiting: Directory) -> None:
+    jfk = waiting["jfk"]
     with jfk.transaction() as connection:
         found = snapshot.read(connection, "t")
         first_load.begin(connection, found, claims.load_of(found.base, "dead"))

@@ -41,14 +41,10 @@ from tests.grouped import (
     found_with_ten_rows,
     push_all,
 )
+from tests.let_go import END_LOCKS
 from tests.linked_table import rows, run
 
 pytestmark = pytest.mark.usefixtures("spark")
-
-END_LOCKS = """
-SELECT pg_terminate_backend(pid, 90000) FROM pg_locks WHERE locktype = 'advisory'
-AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-"""
 
 
 @prepared_once("hq", "lax", "bos")

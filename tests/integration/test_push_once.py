@@ -25,6 +25,7 @@ from sites.sessions import identity
 from sites.sessions.prepared import Prepared
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
+from tests.let_go import LOCKS
 from tests.linked_table import (
     application,
     as_refresh,
@@ -107,12 +108,7 @@ def test_a_push_that_is_refused_at_once_lets_another_push(
     run(jfk, "UPDATE snaptide.site_identity SET timeline = timeline + 1")
     with pytest.raises(SiteChanged):
         deferred.push(jfk, asked)
-    held = run(
-        jfk,
-        "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-        " WHERE l.locktype = 'advisory' AND d.datname = current_database()",
-    )
-    assert held == [(0,)]
+    assert run(jfk, LOCKS) == [(0,)]
 
 
 @pytest.mark.parametrize("begun", [True, False])

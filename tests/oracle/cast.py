@@ -18,6 +18,7 @@ import snapshots
 from deferred.errors import PushInterrupted
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.errors import RefreshRunning
+from tests.let_go import END_LOCKS, WRITING
 from tests.oracle.drafts import Draft
 from tests.oracle.stage import Stage
 from tests.oracle.users import Statement, User
@@ -25,20 +26,6 @@ from tests.oracle.world import MASTER, SITES, World
 
 #: How often everything is pushed and refreshed before "nothing waits" must be true.
 ROUNDS = 5
-
-
-#: Ends the sessions of a database that hold a lock on some work.
-_END_LOCKS = """
-SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name LIKE 'snaptide%'
-  AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')
-"""
-
-_WRITING = """
-SELECT FROM pg_stat_activity
-WHERE datname = current_database() AND backend_xid IS NOT NULL
-  AND application_name LIKE 'snaptide%'
-"""
 
 
 class Cast:
@@ -184,7 +171,7 @@ class Cast:
         plays everybody.
         """
         with psycopg.connect(self.world.urls[site], autocommit=True) as administrator:
-            ended = administrator.execute(_END_LOCKS).fetchall()
+            ended = administrator.execute(END_LOCKS).fetchall()
         self.story.count("locks lost", len(ended))
         if any(self._writing(one) for one in (MASTER, site)):
             return
@@ -194,7 +181,7 @@ class Cast:
     def _writing(self, site: str) -> bool:
         """Whether a session of Snaptide's is in the middle of a write."""
         with psycopg.connect(self.world.urls[site]) as connection:
-            return connection.execute(_WRITING).fetchone() is not None
+            return connection.execute(WRITING).fetchone() is not None
 
     def settle(self) -> None:
         """Commit, push and refresh until nothing waits; then check everything."""
