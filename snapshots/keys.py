@@ -54,8 +54,7 @@ class Side:
             many: whether it is likely to find more than a few rows.
         """
         if not many:
-            text = copy_out_csv(self.at, query)
-            return arrow.from_csv(pa.py_buffer(text), shape)
+            return arrow.from_csv(copy_out_csv(self.at, query), shape)
         sql = literal_text(query)
         self.site.release()
         found = arrow.read_table(self.site.libpq_uri(), sql, snapshot=self.moment())
@@ -77,6 +76,23 @@ class Sides:
             theirs = beside.submit(self.master.read, there, shape, many=many)
             present = self.site.read(here, shape, many=many)
             return theirs.result(), present
+
+    def read_apart(
+        self, there: Select[Any], here: Select[Any], shape: pa.Schema
+    ) -> tuple[pa.Table, pa.Table]:
+        """Read few rows from both, each once, without those that both print alike.
+
+        What a site has pushed comes back with its next refresh, and mostly as the site
+        has it: such a row is not parsed, and Spark does not see it.
+        """
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            others = beside.submit(copy_out_csv, self.master.at, there)
+            mine = dict.fromkeys(copy_out_csv(self.site.at, here))
+            theirs = dict.fromkeys(others.result())
+        return (
+            arrow.from_csv([row for row in theirs if row not in mine], shape),
+            arrow.from_csv([row for row in mine if row not in theirs], shape),
+        )
 
 
 def none(names: Sequence[str]) -> Keys:

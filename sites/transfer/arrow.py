@@ -141,17 +141,17 @@ def csv(table: pa.Table) -> Iterator[bytes]:
         yield piece.getvalue().to_pybytes()
 
 
-def from_csv(text: pa.Buffer, schema: pa.Schema) -> pa.Table:
+def from_csv(rows: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     """Read rows that COPY has printed as CSV, with all values but NULL in quotes.
 
     Parameters:
         schema: as `schema()` makes it, in the order of the columns.
     """
-    if not text.size:
+    if not rows:
         return schema.empty_table()
     printed = {f.name: _printed(f.type) for f in schema}
     found = text_of_rows.read_csv(
-        pa.BufferReader(text),
+        pa.BufferReader(b"".join(rows)),
         text_of_rows.ReadOptions(column_names=schema.names, block_size=_BLOCK),
         # With one column, an empty line is a row with NULL.
         text_of_rows.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),

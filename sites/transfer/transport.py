@@ -131,14 +131,17 @@ def copy_out(source: Connection, query: str, write: Callable[[bytes], object]) -
 
 
 def _read(
-    source: Connection, out: sql.Composed, write: Callable[[bytes], object]
+    source: Connection,
+    out: sql.Composed,
+    write: Callable[[bytes], object],
+    piece: int = PIECE,
 ) -> int:
     with (
         reported(source),
         raw(source).cursor() as reader,
         reader.copy(out) as found,
     ):
-        return hand_on(found, write)
+        return hand_on(found, write, together=piece)
 
 
 def copy_pieces(
@@ -220,13 +223,14 @@ def _written(target: Connection, into: sql.Composed, pieces: Iterable[bytes]) ->
         return writer.rowcount
 
 
-def copy_out_csv(source: Connection, select: Select[tuple[object, ...]]) -> bytearray:
-    """The rows of a query as CSV, in the form that `sites.transfer.arrow.from_csv`
-    reads.
+def copy_out_csv(source: Connection, select: Select[tuple[object, ...]]) -> list[bytes]:
+    """The rows of a query as CSV, each by itself, for `sites.transfer.arrow.from_csv`.
+
+    Rows of the same values are printed alike, by whatever database.
     """
     out = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)")
-    found = bytearray()
-    _read(source, out.format(sql.SQL(literal_text(select))), found.extend)
+    found = list[bytes]()
+    _read(source, out.format(sql.SQL(literal_text(select))), found.append, piece=0)
     return found
 
 
@@ -234,6 +238,7 @@ def hand_on(
     rows: psycopg.Copy,
     write: Callable[[bytes], object],
     on_progress: RowsDone | None = None,
+    together: int = PIECE,
 ) -> int:
     """Hand on all rows that a COPY has left, several in one piece; return how many.
 
@@ -245,6 +250,7 @@ def hand_on(
         rows: a COPY to STDOUT that a cursor has begun, of text or of binary.
         write: takes a piece.
         on_progress: called from time to time with the number of rows handed on.
+        together: a piece has at least so many bytes; with 0, it is one row.
 
     Raises:
         psycopg.Error: the COPY failed, or the connection was lost.
@@ -263,7 +269,7 @@ def hand_on(
             break
         count += 1
         piece += found
-        if len(piece) >= PIECE:
+        if len(piece) >= together:
             write(bytes(piece))
             piece.clear()
         if on_progress and count % COUNTED == 0:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -233,16 +234,17 @@ def _read(sides: Sides, one: Small) -> _Read:
 def _of_keys(sides: Sides, one: Small) -> _Read:
     member, shape = one.member, images.schema(one.member)
     count = keys.together(one.changed, one.mine).num_rows
+    read = partial(sides.read, many=True) if count > FEW else sides.read_apart
     theirs, present = [shape.empty_table()], [shape.empty_table()]
     for there, here in zip(*_queries(sides, one), strict=True):
-        pair = sides.read(there, here, shape, many=count > FEW)
+        pair = read(there, here, shape)
         theirs.append(pair[0])
         present.append(pair[1])
     # A row whose key is there in two spellings (1.0 and 1.00) is read twice: the sites
     # may spell it differently, or those of its parents that have changed.
     exact = all(member.base.column(c).exact for c in member.snapshot.identity_columns)
     twice = not exact or bool(one.changed.num_rows and one.mine.num_rows)
-    return _images(member, theirs, present, count, distinct=twice)
+    return _images(member, theirs, present, count, distinct=count > FEW and twice)
 
 
 def _of_all(sides: Sides, one: Small) -> _Read:

@@ -132,8 +132,8 @@ def test_every_type_comes_back_as_it_was(
 def _by_csv(site: Site, query: str, schema: pa.Schema) -> pa.Table:
     rows = sa.select(sa.text("*")).select_from(sa.text(f"({query}) AS found"))
     with site.session() as connection:
-        text = transport.copy_out_csv(connection, rows)
-    return arrow.from_csv(pa.py_buffer(text), schema)
+        printed = transport.copy_out_csv(connection, rows)
+    return arrow.from_csv(printed, schema)
 
 
 def test_lines_without_anything_are_nulls(site: Site) -> None:

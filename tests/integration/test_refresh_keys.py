@@ -1,6 +1,7 @@
 """Keys that a fast refresh looks up, of types that are easily taken for others."""
 
 import pytest
+from pyspark.sql import SparkSession
 
 import deferred
 import snapshots
@@ -192,3 +193,34 @@ def test_generated_key(sites: Directory) -> None:
         assert_equal_to_master(jfk)
     with pytest.raises(KeyGenerated, match="identified by id"):
         snapshots.create(jfk, "u", table="t", master="hq", updatable=True)
+
+
+def test_rows_that_both_sides_have_are_not_compared(
+    sites: Directory, spark: SparkSession
+) -> None:
+    """What a site has pushed comes back as the site has it: Spark need not see it."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE TABLE public.t (id int PRIMARY KEY, v text, b bytea, n numeric)")
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    run(
+        jfk,
+        r"INSERT INTO public.t VALUES (1, E'a\n\"b\",\r\n', '\x00ff', 1.50),"
+        r" (2, NULL, NULL, NULL), (3, '', '\x', 0), (4, '\N', NULL, 1)",
+    )
+    assert deferred.push(jfk, "hq").errors == 0
+    spark.sparkContext.setJobGroup("alike", "counted below")
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup
+    report = refresh(jfk, "t")["t"]
+    assert (report.window_keys, report.updated, jobs("alike")) == (4, 0, [])
+    # A value that prints otherwise, NULL that was empty, a row that is gone.
+    run(
+        hq,
+        "UPDATE public.t SET n = 1.5 WHERE id = 1",
+        "UPDATE public.t SET v = NULL WHERE id = 3",
+        "DELETE FROM public.t WHERE id = 2",
+    )
+    report = refresh(jfk, "t")["t"]
+    assert (report.updated, report.deleted, len(jobs("alike"))) == (2, 1, 1)
+    assert_equal_to_master(jfk)
