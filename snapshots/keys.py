@@ -164,7 +164,7 @@ def as_rows(keys: Keys, kinds: Sequence[NativeType]) -> sa.FromClause:
     """Keys as rows of a query, with their own types again."""
     plain = all(map(_is_plain, kinds))
     arrays = [
-        cast(sa.literal(_array(column), Text), ARRAY(kind if plain else Text))
+        _typed(column, kind if plain else Text())
         for column, kind in zip(keys.columns, kinds, strict=True)
     ]
     found = func.unnest(*arrays).table_valued(
@@ -204,6 +204,30 @@ def same(
         of: the row's value for each part of the key.
     """
     return sa.and_(*(of(name) == wanted.c[name] for name in names))
+
+
+def among(
+    column: sa.ColumnElement[Any], keys: Keys, kind: NativeType
+) -> sa.ColumnElement[bool] | None:
+    """Whether a column that identifies rows has one of these values.
+
+    PostgreSQL looks values of an array up in their order, and reads each row once. Of
+    rows of keys it knows nothing, not even that they differ: for many, it may read the
+    whole table instead.
+
+    Returns:
+        None if values of this type cannot be looked up so.
+    """
+    if not _is_plain(kind):
+        return None
+    return column == func.any(_typed(keys.column(0), kind))
+
+
+def _typed(
+    column: pa.ChunkedArray, kind: sa.types.TypeEngine[Any]
+) -> sa.ColumnElement[Any]:
+    """Values of keys as an array of a type."""
+    return cast(sa.literal(_array(column), Text), ARRAY(kind))
 
 
 def _is_plain(kind: NativeType) -> bool:

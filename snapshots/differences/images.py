@@ -21,7 +21,7 @@ from sites.transfer.types import NativeType
 from sites.transfer.values import printed
 from snapshots.definitions.old_columns import Values
 from snapshots.differences.window import Member, changed_keys
-from snapshots.keys import Keys, as_rows
+from snapshots.keys import Keys, among, as_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,7 +101,10 @@ def of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Select[Any]:
     Parameters:
         once: a key may be there in two spellings (1.0 and 1.00); read its row once.
     """
-    return _joined(member, _wanted(member, member.master, wanted, once=once))
+    at_once = len(member.parts) == 1
+    return _looked_up(
+        member, member.master, _kept(member), wanted, once=once, at_once=at_once
+    )
 
 
 def present_of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Select[Any]:
@@ -110,12 +113,36 @@ def present_of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Sele
     Parameters:
         once: as of `of_keys`.
     """
-    return _present(member, _wanted(member, member.base, wanted, once=once))
+    return _looked_up(
+        member, member.base, member.base.sql(), wanted, once=once, at_once=True
+    )
 
 
-def _wanted(member: Member, table: Table, wanted: Keys, *, once: bool) -> sa.FromClause:
-    rows = as_rows(wanted, member.key_types(table))
-    return select(*rows.c).distinct().subquery("once") if once else rows
+def _looked_up(
+    member: Member,
+    table: Table,
+    rows: sa.FromClause,
+    wanted: Keys,
+    *,
+    once: bool,
+    at_once: bool,
+) -> Select[Any]:
+    """Images of the rows of a table that have these keys.
+
+    Parameters:
+        rows: those of the table that count.
+        at_once: the table has no parts. For each of these, PostgreSQL would estimate
+            how many rows each single value finds there.
+    """
+    kinds, names = member.key_types(table), member.snapshot.identity_columns
+    if at_once and len(names) == 1:
+        found = among(rows.c[names[0]], wanted, kinds[0])
+        if found is not None:
+            return select(*_images(member, rows.c)).where(found)
+    keys: sa.FromClause = as_rows(wanted, kinds)
+    if once:
+        keys = select(*keys.c).distinct().subquery("once")
+    return _of_keys(member, rows, keys)
 
 
 def at_site(
@@ -158,6 +185,11 @@ def at_master_now(member: Member, rows: sa.FromClause) -> Values:
 
 
 def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
+    return _of_keys(member, _kept(member), keys)
+
+
+def _kept(member: Member) -> sa.FromClause:
+    """The rows of the master table that belong to the snapshot."""
     # The condition may name columns without their table, so the table has to be alone.
     table = member.master.sql()
     values = at_master_now(member, table)
@@ -166,7 +198,7 @@ def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
     rows = select(*(values[name] for name in read))
     if member.snapshot.condition is not None:
         rows = rows.where(where.clause(member.snapshot.condition))
-    return _of_keys(member, rows.subquery("kept"), keys)
+    return rows.subquery("kept")
 
 
 def _of_keys(member: Member, rows: sa.FromClause, keys: sa.FromClause) -> Select[Any]:
