@@ -12,6 +12,7 @@ from benchmarks.pairs import Against, Result, Side, alternate
 from benchmarks.setting import COLUMNS, NAMES, create_orders, directory, tidy
 from masters.rules import rulebook
 from sites import Directory
+from snapshots.differences import warming
 
 #: Of the rows that each side changes, those that both do; the later change wins.
 BOTH = 0.1
@@ -61,6 +62,8 @@ def _prepare(sites: Directory, rows: int) -> None:
     rulebook.apply(sites["hq"], BOOK)
     snapshots.create(sites["jfk"], "orders", master="hq", updatable=True)
     snapshots.refresh(sites["jfk"], "orders")
+    for _ in warming.comparisons():
+        pass  # as a worker does, beside its first tasks
 
 
 def _change(sites: Directory, changed: int, table: str) -> None:
