@@ -24,6 +24,7 @@ from masters.apply.differences import (
     at_update,
     changed,
     is_not,
+    leaves,
     unexpected,
 )
 from masters.apply.images import Compared, chunks, image
@@ -264,11 +265,32 @@ def with_rows(
         deleted_at: when the master deleted the row of a change, if a rule asks.
         moving: some changes are of keys, so that another row may take an old key.
     """
+    if moving or deleted_at is not None:
+        made = _with_rows(staged, unit, groups, compared, deleted_at, moving=moving)
+    else:
+        # Python takes longer to build it than the database to compare a few rows.
+        made = staged.keep(
+            ("rows", tuple(groups), compared),
+            lambda: _with_rows(staged, 0, groups, compared),
+        )
+    wrong = made.wrong if among is None else and_(made.wrong, among)
+    return replace(made, unit=unit, wrong=wrong)
+
+
+def _with_rows(
+    staged: Staged,
+    unit: int | ColumnElement[int],
+    groups: Groups,
+    compared: Comparison,
+    deleted_at: ColumnElement[Any] | None = None,
+    *,
+    moving: bool = False,
+) -> Compared:
     target = staged.table.sql()
     missing = target.c[staged.identity[0]].is_(None)
     in_the_way: ColumnElement[bool] = sa.not_(missing)
     if moving:
-        in_the_way = and_(in_the_way, sa.not_(_leaves(staged, unit, target)))
+        in_the_way = and_(in_the_way, sa.not_(leaves(staged, unit, target)))
     differs = [at_update(staged, target, columns, compared) for _, columns in groups]
     changes = [changed(staged, columns) for _, columns in groups]
     in_conflict = [and_(d, c) for d, c in zip(differs, changes, strict=True)]
@@ -290,7 +312,7 @@ def with_rows(
         unit=unit,
         joined=staged.source.outerjoin(target, staged.same_row(target)),
         current=target,
-        wrong=wrong if among is None else and_(wrong, among),
+        wrong=wrong,
         facts=(
             missing.label("missing"),
             or_(sa.false(), *more).label("more"),
@@ -300,20 +322,6 @@ def with_rows(
             sa.case((staged.kind(MOVE), differences.changes(staged))).label("changes"),
         ),
         about={c: f"g{n}" for n, (_, columns) in enumerate(groups) for c in columns},
-    )
-
-
-def _leaves(
-    staged: Staged, unit: int | ColumnElement[int], row: sa.FromClause
-) -> ColumnElement[bool]:
-    """Whether the same transaction deletes a row, or gives it another key."""
-    giver = staged.source.alias("giver")
-    return (
-        select(sa.literal(1))
-        .select_from(giver)
-        .where(giver.c.unit == unit, staged.same_row(row, giver))
-        .where(staged.kind("D", MOVE, source=giver))
-        .exists()
     )
 
 

@@ -81,6 +81,20 @@ def is_not(staged: Staged, target: TableClause) -> ColumnElement[bool]:
     )
 
 
+def leaves(
+    staged: Staged, unit: int | ColumnElement[int], row: sa.FromClause
+) -> ColumnElement[bool]:
+    """Whether the same transaction deletes a row, or gives it another key."""
+    giver = staged.source.alias("giver")
+    return (
+        sa.select(sa.literal(1))
+        .select_from(giver)
+        .where(giver.c.unit == unit, staged.same_row(row, giver))
+        .where(staged.kind("D", MOVE, source=giver))
+        .exists()
+    )
+
+
 def _is_another(staged: Staged, target: TableClause) -> ColumnElement[bool]:
     """Whether the master's row differs from the old values in any column."""
     return or_(
