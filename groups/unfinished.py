@@ -10,12 +10,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from uuid import UUID
 
+import sqlalchemy as sa
+from sqlalchemy import Connection, select
+
 from groups import group as groups
 from groups.errors import GroupChanging
 from groups.everywhere import Branch, exclusively, prepared
 from groups.group import Group
+from masters.contracts import look
 from sites import Site
 from sites.sessions import identity
+from sites.sessions.prepared import Prepared
+from snapshots.creating import answers
+from synchronous import recovery
 
 
 def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:
@@ -51,6 +58,20 @@ def finish(site: Site) -> None:
     for home, group in sorted(left):
         with suppress(GroupChanging), exclusively(site.peer(home), group):
             end_prepared(site.peer(home), [site.name], group)
+
+
+def may_have_work(connection: Connection) -> bool:
+    """Whether a site has anything for `groups.tasks.recover` to do.
+
+    That finds all of it in the site's own catalog: what is prepared there or decided
+    there, its contracts and what is promised to it.
+    """
+    return bool(_MAY_HAVE_WORK.run(connection).scalar())
+
+
+_MAY_HAVE_WORK = Prepared(
+    select(sa.or_(recovery.MAY_WAIT, look.KEEPS_CONTRACTS, answers.IS_PROMISED))
+)
 
 
 def undo_prepared(site: Site, group: UUID) -> None:

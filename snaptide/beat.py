@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 
 from deferred import runs, schedules
 from deferred.schedules import Schedule
+from groups import unfinished
 from sites import Site
 from sites.configured import configured
 from sites.sessions import identity
@@ -157,12 +158,16 @@ class Look:
             self._note_at = now + NOTES
 
     def _recover(self) -> None:
-        """Ask for a recovery every minute, which needs no schedule."""
+        """Ask for a recovery every minute, if the site has anything for it to do.
+
+        That needs no schedule.
+        """
         now = time.monotonic()
         if now >= self._recover_at:
             with identity.initialised(self._site) as connection:
-                enough = self._is_enough(connection)
-            if not enough:
+                wanted = unfinished.may_have_work(connection)
+                wanted = wanted and not self._is_enough(connection)
+            if wanted:
                 enqueue(self._app, RECOVER, self._site.name, expires=RECOVERY)
             self._recover_at = now + RECOVERY
 

@@ -80,6 +80,21 @@ def recover(site: Site) -> RecoveryReport:
     )
 
 
+#: Whether a site has anything that a recovery would look at. A transaction that others
+#: have prepared counts, too.
+MAY_WAIT = sa.or_(
+    sa.exists(
+        select(sa.literal_column("1"))
+        .select_from(sa.table("pg_prepared_xacts", sa.column("database")))
+        .where(sa.column("database") == sa.func.current_database())
+    ),
+    sa.exists(select(decisions.c.gid)),
+    sa.exists(
+        select(heuristic_decision.c.gid).where(heuristic_decision.c.outcome.is_(None))
+    ),
+)
+
+
 def list_prepared(connection: Connection) -> list[Gid]:
     """The transactions that our coordinators have prepared in this database."""
     found = connection.scalars(

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import text
 
 import synchronous
+from groups import unfinished
 from sites import Directory, Site
 from tests.let_go import wait_until_let_go
 from tests.linked_table import run
@@ -42,6 +43,12 @@ def prepared(site: Site) -> list[str]:
         " ORDER BY prepared",
     )
     return [row[0] for row in rows]
+
+
+def is_recovery_wanted(site: Site) -> bool:
+    """Whether beat would ask for a recovery of a site."""
+    with site.transaction() as connection:
+        return unfinished.may_have_work(connection)
 
 
 def quantities(site: Site, table: str = "orders") -> dict[int, Any]:

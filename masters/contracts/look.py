@@ -31,6 +31,9 @@ _WORSE = (ContractState.KEPT, ContractState.LATE, ContractState.BROKEN)
 
 _at = contract.c
 
+#: Whether a master keeps a contract that a look would look at.
+KEEPS_CONTRACTS = select(_at.id).exists()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:

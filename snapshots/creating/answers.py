@@ -25,6 +25,9 @@ from snapshots.catalog import promise, refresh_group
 
 _at = promise.c
 
+#: Whether a look at answers would look at any.
+IS_PROMISED = select(_at.refresh_group).where(_at.answered_within.is_not(None)).exists()
+
 
 def keep(connection: Connection, group: str, promised: Promised) -> None:
     """Keep at the site what a contract promises. Writes `promise`.

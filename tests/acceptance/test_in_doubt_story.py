@@ -12,6 +12,7 @@ import pytest
 from redis import Redis
 from typer.testing import CliRunner
 
+import synchronous
 from sites import Directory
 from snaptide import beat
 from snaptide.application import celery_app
@@ -85,22 +86,31 @@ def test_beat_has_it_finished_while_a_worker_runs(
     assert quantities(linked["jfk"]) == {1: 10, 2: 10}
 
 
-def test_beat_asks_for_it_every_minute(
-    sites: Directory,
+def test_beat_asks_for_it_every_minute_where_something_is_left(
+    linked: Directory,
     broker: str,
     write_settings: WriteSettings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [1000.0]
     monkeypatch.setattr(beat, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    celery = celery_app(Settings.load(write_settings(sites, broker)))
-    look = beat.Look(celery, sites["hq"])
+    celery = celery_app(Settings.load(write_settings(linked, broker)))
+    looks = [beat.Look(celery, site) for site in linked.values()]
 
-    for seconds, asked in ((0, 1), (59, 1), (1, 2), (30, 2), (30, 3)):
+    def asked(seconds: int) -> dict[str, int]:
         now[0] += seconds
-        look.look()
+        for look in looks:
+            look.look()
         with Redis.from_url(broker) as client:
-            assert len(waiting_tasks(client, "hq")) == asked
+            return {name: len(waiting_tasks(client, name)) for name in linked}
+
+    assert asked(0) == {"hq": 0, "jfk": 0}
+    # The master has it prepared, and the site has not decided.
+    abandon(linked, "after_prepare")
+    for seconds, times in ((59, 0), (1, 1), (30, 1), (30, 2)):
+        assert asked(seconds) == {"hq": times, "jfk": 0}
+    assert synchronous.recover(linked["hq"]).rolled_back == 1
+    assert asked(60) == {"hq": 2, "jfk": 0}
     celery.close()
 
 

@@ -24,6 +24,7 @@ from snaptide.embedded import PostgresServer
 from snaptide.news import seen as news
 from snaptide.reading import AnswerStatus
 from snaptide.status import status_of
+from tests.coordinated import is_recovery_wanted
 from tests.fix_clock import Clock, Machine
 from tests.fix_commands import Snaptide
 from tests.fix_sites import log
@@ -209,6 +210,7 @@ def test_recovery_of_a_worker_looks_and_a_broken_look_is_repeated(
 ) -> None:
     ours = Configuration(directory=sites)
     monkeypatch.setattr(configured, "_current", ours)
+    assert is_recovery_wanted(jfk)
     tasks.recover("jfk")
     change(jfk)
     machine.passes(MINUTE)
@@ -225,6 +227,7 @@ def test_recovery_of_a_worker_looks_and_a_broken_look_is_repeated(
 def test_site_without_a_promise_writes_nothing(
     sites: Directory, machine: Machine
 ) -> None:
+    assert not is_recovery_wanted(sites["jfk"])
     snapshots.look_at_answers(sites["jfk"])
     assert not scalar(sites["jfk"], "SELECT count(*) FROM snaptide.position_time")
 

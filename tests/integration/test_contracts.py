@@ -27,6 +27,7 @@ from snaptide.doctor.finding import Finding
 from snaptide.embedded import PostgresServer
 from snaptide.news import seen as news
 from snaptide.status import status_of
+from tests.coordinated import is_recovery_wanted
 from tests.fix_clock import Clock, Machine
 from tests.fix_commands import Snaptide
 from tests.linked_table import ORDERS, application, run, scalar
@@ -459,7 +460,9 @@ def test_recovery_of_a_worker_looks(
 ) -> None:
     ours = Configuration(directory=sites)
     monkeypatch.setattr(configured, "_current", ours)
+    assert not is_recovery_wanted(hq)
     promise(hq, may_be_away=timedelta(days=1), on_breach=OnBreach.RELEASE)
+    assert is_recovery_wanted(hq)
     run(hq, "INSERT INTO orders (id) VALUES (1)")
     tasks.recover("hq")
     refreshed(hq, NEAR)

@@ -13,7 +13,7 @@ from synchronous import commit, recovery
 from synchronous.decision import Answer
 from synchronous.errors import DecidedOtherwise, NotInDoubt, OutcomeUnknown
 from synchronous.gid import Gid
-from tests.coordinated import left_over, prepared, quantities
+from tests.coordinated import is_recovery_wanted, left_over, prepared, quantities
 from tests.fix_worlds import prepared_once
 from tests.linked_table import link, run, run_everywhere
 
@@ -62,8 +62,10 @@ def change(sites: Directory, quantity: int = 7) -> None:
 def test_a_decision_reaches_the_master_from_either_side(
     linked: Directory, abandon: Callable[[str], str], at: str
 ) -> None:
+    assert not any(map(is_recovery_wanted, linked.values()))
     abandon("synchronous.after_decision")
     assert [quantities(site)[1] for site in linked.values()] == [1, 7]
+    assert all(map(is_recovery_wanted, linked.values()))
 
     report = synchronous.recover(linked[at])
 
@@ -72,6 +74,18 @@ def test_a_decision_reaches_the_master_from_either_side(
     synchronous.recover(linked["jfk"])
     assert run(linked["jfk"], "SELECT count(*) FROM snaptide.decision")[0][0] == 0
     assert left_over(linked) == {}
+    assert not any(map(is_recovery_wanted, linked.values()))
+
+
+def test_recovery_is_wanted_until_a_heuristic_decision_is_judged(
+    linked: Directory,
+) -> None:
+    hq = linked["hq"]
+    decided = "INSERT INTO snaptide.heuristic_decision (gid, decision, decided_by)"
+    run(hq, f"{decided} VALUES ('snaptide:x', 'commit', 'somebody')")
+    assert is_recovery_wanted(hq)
+    run(hq, "UPDATE snaptide.heuristic_decision SET outcome = 'commit'")
+    assert not is_recovery_wanted(hq)
 
 
 def test_without_a_decision_it_is_rolled_back(
