@@ -11,7 +11,7 @@ from sqlalchemy import ARRAY, ColumnElement, Connection, Row, Text, func, select
 
 from masters.catalog import snapshot_log
 from masters.errors import NoSnapshotLog
-from masters.log import log_function, partition
+from masters.log import log_function, partition, ring
 from sites import QualifiedName
 from sites.capture import position, triggers
 from sites.catalog import SCHEMA
@@ -76,10 +76,29 @@ def rows_of(
         log_table,
         sa.column("kind", sa.Text),
         sa.column("xid", Xid8()),
+        sa.column("slot", sa.SmallInteger),
         *(sa.column(name, kind) for name, kind in named),
         *(sa.column(name, sa.BigInteger) for name in hashes),
         schema=SCHEMA,
     )
+
+
+def slots_since(since: str, now: str) -> tuple[int, ...]:
+    """The partitions that can hold rows of transactions which a position has not seen.
+
+    PostgreSQL plans a statement for these alone if it names them as constants.
+
+    Parameters:
+        now: the position of the moment that is read; what it does not show, no row has.
+    """
+    first, last = (
+        position.end(since) >> ring.SLOT_SHIFT,
+        position.end(now) >> ring.SLOT_SHIFT,
+    )
+    # So many in a row are all of them.
+    stretch = range(first, min(last, first + ring.SLOTS) + 1)
+    running = (one >> ring.SLOT_SHIFT for one in position.running(since))
+    return (*sorted({one % ring.SLOTS for one in (*stretch, *running)}), ring.KEPT)
 
 
 def truncated_since(connection: Connection, log_table: str, since: str) -> bool:

@@ -44,11 +44,11 @@ def end(position: str) -> int:
 def has_seen(position: str, earlier: str) -> bool:
     """Whether a position has seen all transactions that another one has."""
     last = end(earlier)
-    still_open = {one for one in _running(position) if one < last}
-    return end(position) >= last and still_open <= _running(earlier)
+    still_open = {one for one in running(position) if one < last}
+    return end(position) >= last and still_open <= running(earlier)
 
 
-def _running(position: str) -> set[int]:
+def running(position: str) -> set[int]:
     """The transactions that were open at a position."""
     return {int(one) for one in position.split(":")[2].split(",") if one}
 
@@ -127,7 +127,7 @@ def after(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
 def moved(position: str, by: int) -> str:
     """A position as a repair moves it, together with the ids in it."""
     low, high, _ = position.split(":")
-    ids = ",".join(str(one + by) for one in sorted(_running(position)))
+    ids = ",".join(str(one + by) for one in sorted(running(position)))
     return f"{int(low) + by}:{int(high) + by}:{ids}"
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -85,6 +84,8 @@ class Member:
     schema_version: SchemaVersion | None = None
     #: values of partition columns that all of its rows have (`own_keys`)
     own: own_keys.Values = field(default_factory=dict)
+    #: the partitions of the log that can hold rows since then; empty for all
+    slots: tuple[int, ...] = ()
     #: those columns of the master table that a lens makes for this site, by name
     old: Mapping[str, OldColumn] = field(default_factory=dict)
     #: if all rows of a large table are compared, whether each side sums them up first
@@ -247,11 +248,12 @@ def changed_keys(
     keys = [log.c[name] for name in snapshot.key_names]
     logged = select(*keys).where(
         position.since(log.c.xid, since),
+        *([log.c.slot.in_(member.slots)] if member.slots else ()),
         log.c.kind != "T",
         *(own_keys.restricting(log, member.own, since) if member.own else ()),
     )
     further = [
-        *map(partial(_keys_in, member), member.joined),
+        *(_keys_in(member, part) for part in member.joined),
         *(
             find(member.master, snapshot.identity_columns, one, parent, changed)
             for one, parent, changed in member.asked_again()
@@ -339,6 +341,7 @@ def _member(
         log_table=None if log is None else log.log_table,
         method=_method(master, since, snapshot, method, logs, kept),
         since=since,
+        slots=catalog.slots_since(since, row.position) if since else (),
         parents=seen,
         functions=rewrites.functions_of(snapshot, row.functions),
         parts=parts,
