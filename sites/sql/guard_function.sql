@@ -2,9 +2,11 @@
 -- replication group. Before a statement, it refuses all changes that are not Snaptide's
 -- own, and those of Snaptide that the table is not open to. After a statement of Snaptide,
 -- it refuses changes that a user's trigger made because of it, if nothing would record
--- them; there a cascade has the trigger depth of the statement that it is part of. Changes
--- of a procedure and its triggers are allowed, because the other masters run it too. A
--- refused change of a trigger fails only that transaction, or holds back only that row.
+-- them; there a cascade has the trigger depth of the statement that it is part of. So has
+-- what a rule does besides a refresh's statement, but no foreign key inserts, or acts on a
+-- table without an action. Changes of a procedure and its triggers are allowed, because
+-- the other masters run it too. A refused change of a trigger fails only that
+-- transaction, or holds back only that row.
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $snaptide$
@@ -18,7 +20,13 @@ BEGIN
             RETURN NULL;
         END IF;
         called := current_setting('snaptide.writing', true) IS NOT DISTINCT FROM 'call';
-        effect := pg_trigger_depth() > 1;
+        effect := pg_trigger_depth() > 1
+            OR current_setting('snaptide.writing', true) ~ '^[0-9]+$'
+               AND current_setting('snaptide.writing', true) <> TG_RELID::text
+               AND (TG_OP IN ('INSERT', 'TRUNCATE') OR NOT EXISTS (
+                   SELECT FROM pg_constraint
+                   WHERE conrelid = TG_RELID
+                     AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))));
     END IF;
     IF TG_WHEN = 'AFTER' THEN
         IF effect AND NOT called THEN

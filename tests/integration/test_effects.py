@@ -181,6 +181,47 @@ def test_a_read_only_snapshot_is_refused_during_a_refresh(stock: Directory) -> N
     assert rows(hq, '"snap$_labels"') == [(1, 1)]
 
 
+NOTED = """
+CREATE FUNCTION public.noted(n int) RETURNS boolean LANGUAGE plpgsql AS
+$$ BEGIN INSERT INTO public."snap$_labels" VALUES (2, n); RETURN true; END $$;
+ALTER TABLE "snap$_prices" ADD CHECK (public.noted(qty)) NOT VALID
+"""
+RULE = 'CREATE RULE also AS ON UPDATE TO "snap$_prices" DO ALSO '
+
+#: What acts at the depth of the merge's own statement, and yet is no cascade.
+BESIDES = {
+    "a rule inserts": RULE + 'INSERT INTO "snap$_labels" VALUES (2, NEW.qty)',
+    "a rule updates": RULE + 'UPDATE "snap$_labels" SET qty = NEW.qty',
+    "a check inserts": NOTED,
+}
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("besides", BESIDES)
+@pytest.mark.parametrize("updatable", [True, False])
+def test_what_is_done_besides_a_refresh(
+    sites: Directory, besides: str, updatable: bool
+) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    for name in ("prices", "labels"):
+        run(hq, f"CREATE TABLE {name} ({STOCK})", f"INSERT INTO {name} VALUES (1, 1)")
+        masters.create_snapshot_log(hq, name)
+        snapshots.create(jfk, name, master="hq", updatable=updatable)
+        snapshots.refresh(jfk, name)
+    run(jfk, BESIDES[besides])
+    run(hq, "UPDATE prices SET qty = 5")
+    [report] = snapshots.refresh(jfk, "prices").snapshots
+    if updatable:
+        assert (report.updated, report.held_back) == (1, 0)
+        assert deferred.push(jfk).transactions == 1
+        assert rows(hq, "labels") == rows(jfk, "labels") != [(1, 1)]
+    else:
+        assert (report.updated, report.held_back) == (0, 1)
+        [why] = report.refused
+        assert "read-only" in why
+        assert rows(hq, "labels") == rows(jfk, "labels") == [(1, 1)]
+
+
 def test_a_protected_master_is_refused(make_sites: Callable[..., Directory]) -> None:
     """So is what a push takes along there, by a trigger that nobody asks."""
     sites = make_sites("hq", "lax", "copy")
