@@ -107,6 +107,13 @@ def parts(condition: str | None, table: QualifiedName) -> Parts:
     )
 
 
+def refuse_whole_row(condition: str, table: QualifiedName) -> None:
+    """Raises Unreadable if a column that the table gets later changes its value."""
+    reader = _Reader(condition)
+    if "*" in reader.uses(0, len(reader.tokens), table.name):
+        raise Unreadable(f"name the columns of {table.name} instead of {table.name}.*")
+
+
 def one_line(condition: str) -> str:
     """A printed condition without line breaks, and without what EXISTS selects."""
     reader = _Reader(condition)
@@ -337,7 +344,7 @@ class _Reader(Printed):
                 f"the subquery of {table} must find its row by the key: compare it "
                 f"with columns of {scope.alias}"
             )
-        uses = self._uses(start, end, alias)
+        uses = self.uses(start, end, alias)
         if "*" in uses:
             raise Unreadable(f"name the columns of {alias} instead of {alias}.*")
         columns, key, as_text = zip(*sorted(inner.pairs), strict=True)
@@ -363,7 +370,7 @@ class _Reader(Printed):
             if self.tokens[n] in _AFTER_WHERE:
                 raise Unreadable(f"leave out {self.tokens[n]} in a subquery")
 
-    def _uses(self, start: int, end: int, alias: str) -> frozenset[str]:
+    def uses(self, start: int, end: int, alias: str) -> frozenset[str]:
         return frozenset(
             plain(self.tokens[n + 2])
             for n in range(start, end)

@@ -105,6 +105,7 @@ def _judge(driver: _Driver, table: QualifiedName, condition: str) -> Condition:
     # of it.
     once, _ = _printed(driver, table, condition)
     text, columns = _printed(driver, table, once)
+    subqueries.refuse_whole_row(text, table)
     parts = subqueries.parts(text, table)
     driver.execute("SET LOCAL search_path = pg_catalog")
     _try_as_predicates(driver, table, table.name, parts)

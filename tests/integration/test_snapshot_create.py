@@ -63,6 +63,19 @@ def test_the_part_that_is_not_immutable_is_named(hq, jfk):
 
 
 @pytest.mark.parametrize(
+    "condition",
+    [
+        "t IS NOT NULL",
+        "v > 1 OR t.* = t",
+        "id IN (SELECT p.id FROM public.t p WHERE p IS NOT NULL)",
+    ],
+)
+def test_a_condition_that_a_new_column_would_change(hq, jfk, condition):
+    with pytest.raises(BadCondition, match="name the columns of"):
+        snapshots.create(jfk, "t", master="hq", where=condition)
+
+
+@pytest.mark.parametrize(
     ("condition", "reason"),
     [
         ("(v = 1", "it ends too early"),
