@@ -209,7 +209,9 @@ def _confirm(writers: Sequence[Participant], gid: Gid) -> bool:
         try:
             participant.commit_prepared(name)
         except errors.UndefinedObject:
-            log.info("Recovery has finished %s.", name)
+            # Recovery settles it, too: perhaps a person has ended it otherwise.
+            done = False
+            log.info("Recovery or a person has finished %s.", name)
         except psycopg.Error as error:
             done = False
             log.warning(

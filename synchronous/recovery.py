@@ -181,13 +181,18 @@ def prepared_at(master: Site) -> list[Gid]:
 
 
 def _carry(site: Site, gid: Gid, masters: Sequence[str]) -> bool:
-    """Have each master commit its part of a decision of this site; True if all have."""
+    """Have each master commit its part of a decision of this site; True if all have.
+
+    If a person has ended a part there, the master notes what the site has decided: once
+    the decision is gone, it would take the answer for a rollback.
+    """
     branches = [(gid.for_branch(n), name) for n, name in enumerate(masters) if name]
     try:
         for branch, name in branches:
             master = site.peer(name)
             if branch in prepared_at(master):
                 end_prepared(master, branch, commit=True)
+            _judge(master, branch, Answer.COMMITTED)
     except (SnaptideError, DBAPIError, psycopg.Error) as error:
         log.warning("%s is not confirmed yet: %s", gid.transaction, error)
         return False

@@ -68,6 +68,8 @@ class SiteCache:
         """Learn which database the site is; if it is another one, forget the facts."""
         if self._who is not None and self._who != who:
             self._queues, self._statements, self._last = {}, {}, {}
+            # A restored database gives these ids to other transactions.
+            self.settled.clear()
         self._who = who
 
     def is_contact_old(self, master: str, servers: object = None) -> bool:

@@ -1,6 +1,8 @@
 """In-doubt transactions: who finishes them, and what nobody guesses."""
 
+import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
@@ -13,6 +15,7 @@ from synchronous import commit, recovery
 from synchronous.decision import Answer
 from synchronous.errors import DecidedOtherwise, NotInDoubt, OutcomeUnknown
 from synchronous.gid import Gid
+from synchronous.site_cache import SiteCache
 from tests.coordinated import is_recovery_wanted, left_over, prepared, quantities
 from tests.fix_worlds import prepared_once
 from tests.linked_table import link, run, run_everywhere
@@ -258,3 +261,59 @@ def test_an_outcome_that_nobody_knows_is_said(
     synchronous.recover(linked["hq"])
     assert [quantities(site)[1] for site in linked.values()] == [7, 7]
     assert left_over(linked) == {}
+
+
+def test_a_site_that_forgets_its_decision_holds_those_by_hand_against_it(
+    linked: Directory, abandon: Callable[[str], str]
+) -> None:
+    """Otherwise the master would ask in vain, and take this for a rollback."""
+    hq, jfk = linked["hq"], linked["jfk"]
+    gid = abandon("synchronous.after_decision")
+    synchronous.rollback_in_doubt(hq, gid, force=True)
+
+    synchronous.recover(jfk)
+    synchronous.recover(hq)
+
+    (found,) = synchronous.list_in_doubt(hq)
+    assert found.heuristic == "rollback by postgres"
+    assert found.decision == "commit"
+
+
+def test_a_decision_by_hand_that_comes_before_the_sites_own(
+    linked: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator lives, finds its part ended, and leaves it to the recovery."""
+    hq, jfk = linked["hq"], linked["jfk"]
+
+    def end(name: str) -> None:
+        if name == "synchronous.after_prepare":
+            (gid,) = prepared(hq)
+            synchronous.rollback_in_doubt(hq, gid, force=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", end)
+        change(linked)
+    with synchronous.begin(jfk) as connection:
+        # The next commit forgets decisions that all masters have confirmed.
+        connection.execute(text("INSERT INTO orders VALUES (2, 1)"))
+    synchronous.recover(hq)
+
+    (found,) = synchronous.list_in_doubt(hq)
+    assert found.heuristic == "rollback by postgres"
+    assert found.decision == "commit"
+
+
+def test_a_restored_site_keeps_decisions_whose_ids_were_given_before(
+    linked: Directory,
+) -> None:
+    """A process that goes on had noted these ids as those of settled decisions."""
+    cache = SiteCache(site=linked["jfk"])
+    with linked["jfk"].transaction() as connection:
+        before = identity.read(connection)
+    cache.site_is(before)
+    cache.settled.append("1000")
+
+    cache.site_is(before)
+    assert [*cache.settled] == ["1000"]
+    cache.site_is(replace(before, incarnation=uuid.uuid4()))
+    assert [*cache.settled] == []
