@@ -289,6 +289,8 @@ SELECT :site_id, :site_name, :incarnation, :table_schema, :table_name, :column_n
 WHERE NOT EXISTS (SELECT FROM snaptide.number_lease l
                   WHERE (l.table_schema, l.table_name, l.column_name)
                         = (:table_schema, :table_name, :column_name)
-                    AND CAST(:first AS bigint) BETWEEN LEAST(l.first, l.last)
-                                                   AND GREATEST(l.first, l.last))
+                    AND LEAST(CAST(:first AS bigint), CAST(:last AS bigint))
+                        >= LEAST(l.first, l.last)
+                    AND GREATEST(CAST(:first AS bigint), CAST(:last AS bigint))
+                        <= GREATEST(l.first, l.last))
 """).bindparams(*_TYPES, bindparam("sequence", type_=Text))

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
 import deferred
 import groups
 import snapshots
+from masters.numbers import ledger
+from masters.numbers.ranges import Stretch
 from sites import Directory, Site
 from sites.errors import SiteChanged, SiteRestored
+from sites.names import QualifiedName
+from sites.sessions import identity
 from snaptide.repair import repair
 from tests.fix_db import Clone
 from tests.fix_sites import log
@@ -115,6 +120,24 @@ def test_restored_master_asks_sites_what_they_have_leased(world):
     for name in ("lga", "jfk"):
         assert deferred.push(world[name]).errors == 0
     world.assert_no_number_twice()
+
+
+def test_lease_that_overlaps_one_of_another_site_is_noted_to_its_end(world):
+    """A restored master gave its first numbers again, before it was told of it."""
+    table = QualifiedName("public", "orders")
+    holder = {}
+    for name in ("jfk", "lga"):
+        with world[name].transaction() as connection:
+            holder[name] = identity.read(connection)
+    with world["hq"].transaction() as connection:
+        given = ledger.grant(connection, holder["lga"], table, "id", 100)[-1]
+        told = Stretch(first=given.last - 9, last=given.last + 5000, step=1)
+        ledger.record(connection, holder["jfk"], table, "id", [told])
+        ledger.record(connection, holder["jfk"], table, "id", [told])
+        after = ledger.grant(connection, holder["lga"], table, "id", 100)
+        noted = "SELECT count(*) FROM snaptide.number_lease WHERE last = :last"
+        assert connection.scalar(text(noted), {"last": told.last}) == 1
+    assert min(one.first for one in after) > told.last
 
 
 def test_restored_master_hears_at_the_next_contact_from_a_site_that_was_away(world):
