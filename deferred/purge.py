@@ -11,6 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, and_, func, not_, select
+from sqlalchemy.dialects.postgresql import array
 
 from deferred.batches import ledger, work
 from deferred.batches.batch import forget_batches
@@ -121,12 +122,8 @@ def _purge_procedures(
     )
     changes = (sa.exists().where(one.c.xid == call.c.xid) for one in queues)
     done = and_(call.c.call_no.not_in(needed), *map(not_, changes))
-    for name in connection.scalars(select(to).where(done).distinct()).all():
-        gone = select(call.c.xid).where(
-            done, sa.literal(name) == func.any(call.c.destinations)
-        )
-        _note_purged(connection, name, gone)
-    return connection.execute(sa.delete(call).where(done)).rowcount
+    # Nothing is left of these transactions, for any destination.
+    return _remove(connection, call, done, sa.true())
 
 
 def _by_table(queues: Sequence[Queue]) -> list[list[Queue]]:
@@ -156,10 +153,10 @@ def _purge_calls(
         )
         for queue in of_table
     ]
-    gone = select(calls.c.xid).where(not_(sa.or_(*needed)))
-    for queue in of_table:
-        _note_purged(connection, queue.destination, gone)
-    return connection.execute(sa.delete(calls).where(calls.c.xid.in_(gone))).rowcount
+    names = [queue.destination for queue in of_table]
+    return _remove(
+        connection, calls, not_(sa.or_(*needed)), delivery.c.destination.in_(names)
+    )
 
 
 def _done(queue: Queue, retention: timedelta) -> sa.Select[Any]:
@@ -200,48 +197,54 @@ def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
         )
         connection.execute(sa.insert(extra).from_select(columns, rows))
     gone = select(old.c.xid).join(covered, uncovered)
-    _note_purged(connection, queue.destination, gone)
-    return connection.execute(sa.delete(calls).where(calls.c.xid.in_(gone))).rowcount
+    mine = delivery.c.destination == queue.destination
+    return _remove(connection, calls, calls.c.xid.in_(gone), mine)
 
 
-def _note_purged(connection: Connection, name: str, gone: sa.Select[Any]) -> None:
-    """Note the last of these places, whose calls cannot be pushed again."""
-    _note_settled(connection, name, gone)
-    last = connection.execute(
-        select(delivery.c.batch, delivery.c.order_no)
-        .where(
-            delivery.c.destination == name,
-            delivery.c.xid.in_(gone),
-            delivery.c.batch.is_not(None),
-        )
-        .order_by(delivery.c.batch.desc(), delivery.c.order_no.desc())
-        .limit(1)
-    ).one_or_none()
-    if last is None:
-        return
-    place = sa.tuple_(destination.c.purged_batch, destination.c.purged_order)
-    connection.execute(
-        sa.update(destination)
-        .where(
-            destination.c.name == name,
-            place < sa.tuple_(sa.literal(last.batch), sa.literal(last.order_no)),
-        )
-        .values(purged_batch=last.batch, purged_order=last.order_no)
-    )
+def _remove(
+    connection: Connection,
+    calls: TableClause,
+    gone: sa.ColumnElement[bool],
+    sent: sa.ColumnElement[bool],
+) -> int:
+    """Remove calls, and note the last of their places: they cannot be pushed again.
 
+    Both in one statement: if a refresh covered more calls in between, these would go
+    unnoted. What came to a destination by another way is in no batch of its own.
 
-def _note_settled(connection: Connection, name: str, gone: sa.Select[Any]) -> None:
-    """Note the last of those that came there by another way: they are in no batch."""
+    Parameters:
+        gone: which calls.
+        sent: the deliveries of their transactions that are without calls then.
+
+    Returns:
+        How many calls were removed.
+    """
+    removed = sa.delete(calls).where(gone).returning(calls.c.xid).cte("removed")
+    batch, here = delivery.c.batch, destination.c
     number = func.max(ledger.original(delivery.c.xid))
-    last = select(number).where(
-        delivery.c.destination == name, delivery.c.xid.in_(gone), delivery.c.batch < 0
+    last = (
+        select(
+            delivery.c.destination,
+            func.max(array([batch, delivery.c.order_no])).label("place"),
+            number.filter(batch < 0).label("settled"),
+        )
+        .where(sent, batch.is_not(None), delivery.c.xid.in_(select(removed.c.xid)))
+        .group_by(delivery.c.destination)
+        .cte("last")
     )
-    place = destination.c.purged_settled
-    connection.execute(
+    before = array([here.purged_batch, here.purged_order])
+    place = func.greatest(before, last.c.place, type_=sa.ARRAY(sa.BigInteger))
+    noted = (
         sa.update(destination)
-        .where(destination.c.name == name)
-        .values(purged_settled=func.greatest(place, last.scalar_subquery()))
+        .where(here.name == last.c.destination)
+        .values(
+            purged_batch=place[1],
+            purged_order=place[2],
+            purged_settled=func.greatest(here.purged_settled, last.c.settled),
+        )
     )
+    counted = select(func.count()).select_from(removed).add_cte(noted.cte("noted"))
+    return connection.scalar(counted) or 0
 
 
 def _delivered_before(queue: Queue, age: timedelta) -> sa.ColumnElement[bool]:

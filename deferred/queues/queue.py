@@ -361,5 +361,5 @@ def _is_answered(of: sa.FromClause) -> ColumnElement[bool]:
 
 
 def _answered_before(age: timedelta) -> ColumnElement[bool]:
-    cutoff = func.clock_timestamp() - cast(age, sa.Interval)
-    return batch.c.answered_at < cutoff
+    # The same for all statements of a purge: what one keeps, the next may remove.
+    return batch.c.answered_at < func.now() - cast(age, sa.Interval)

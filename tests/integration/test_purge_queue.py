@@ -1,6 +1,9 @@
 """A site's queue keeps a call until it is delivered, covered and past retention."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from itertools import count
 
 import pytest
 
@@ -10,6 +13,7 @@ from deferred.queues import define, queue, refresh_coverage
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, queued, run
+from tests.sent import noted
 
 NOW = timedelta(0)
 LONG = timedelta(days=1000)
@@ -89,6 +93,28 @@ def test_calls_that_no_refresh_covers_are_folded_into_keys(jfk: Site) -> None:
     assert found == [(1, "folded", 1, True), (2, "folded", 1, True)]
 
 
+def test_calls_that_grow_old_during_a_purge_keep_their_keys(jfk: Site) -> None:
+    """What is kept as keys and what is removed are the same calls."""
+    run(jfk, "UPDATE snaptide.batch SET answered_at = clock_timestamp() + '1 s'")
+    until = "SELECT pg_sleep_until(max(answered_at)) FROM snaptide.batch"
+    with _before_calls_go(jfk, 1, until):
+        deferred.purge(jfk, retention=LONG, fold_after=NOW)
+    ((left,),) = run(jfk, COUNT)
+    keys = {k for (k,) in run(jfk, 'SELECT k1 FROM snaptide."extra$_orders"')}
+    assert (left, keys) in [(4, set()), (0, {1, 2})]
+
+
+def test_calls_that_a_refresh_covers_during_a_purge_are_noted(jfk: Site) -> None:
+    """A master that is restored to before them has to be told that they are gone."""
+    batch, order = _marker(jfk)
+    covered = f"UPDATE snaptide.queue SET covered_batch={batch}, covered_order={order}"
+    with _before_calls_go(jfk, 2, covered):
+        deferred.purge(jfk, retention=NOW, fold_after=LONG)
+    place = "SELECT purged_batch, purged_order FROM snaptide.destination"
+    gone = (batch, order) if run(jfk, COUNT) == [(0,)] else (0, 0)
+    assert run(jfk, place) == [gone]
+
+
 def test_covered_calls_are_not_folded(jfk: Site) -> None:
     cover(jfk, *_marker(jfk))
     report = deferred.purge(jfk, retention=LONG, fold_after=NOW)
@@ -157,6 +183,24 @@ def test_queue_with_calls_on_their_way_is_not_dropped(jfk: Site) -> None:
     run(jfk, "UPDATE orders SET qty = 4")
     assert run(jfk, "SELECT count(*) FROM snaptide.defcall") == [(0,)]
     assert queued(jfk) == 0
+
+
+@contextmanager
+def _before_calls_go(site: Site, time: int, statement: str) -> Iterator[None]:
+    """Have another session run a statement before a purge removes calls.
+
+    Parameters:
+        time: 1 is before those whose keys are kept, 2 before those that are covered.
+    """
+    times = count(1)
+
+    def other(asked: str) -> None:
+        if "DELETE FROM snaptide.def$_orders" in asked and next(times) == time:
+            run(site, statement)
+
+    with noted(site, other):
+        yield
+    assert next(times) > time
 
 
 def _marker(site: Site) -> tuple[int, int]:
