@@ -11,9 +11,12 @@ from contextlib import suppress
 from uuid import UUID
 
 import sqlalchemy as sa
+from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, select
+from sqlalchemy.exc import OperationalError
 
 from groups import group as groups
+from groups.catalog import replication_group
 from groups.errors import GroupChanging
 from groups.everywhere import Branch, exclusively, prepared
 from groups.group import Group
@@ -21,6 +24,7 @@ from masters.contracts import look
 from sites import Site
 from sites.sessions import identity
 from sites.sessions.prepared import Prepared
+from sites.tables import locks
 from snapshots.creating import answers
 from synchronous import recovery
 
@@ -28,21 +32,47 @@ from synchronous import recovery
 def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:
     """End transactions prepared at masters of one group. Call it `exclusively`.
 
+    Whoever is changing the group has locked its row, and may still decide: the session
+    that kept us away may have been ended. Until all are ended, nobody else decides.
+
     Parameters:
         home: the master definition site.
+
+    Raises:
+        GroupChanging: another session is about to decide.
     """
     with identity.confirmed(home) as connection:
-        known = groups.find_by_id(connection, group)
-    for master in masters:
-        with home.peer(master).session() as connection:
-            for gid, branch in prepared(connection).items():
-                if branch.group != group:
-                    continue
-                connection.rollback()
-                if _decided(branch, master, known):
-                    connection.commit_prepared(gid, recover=True)
-                else:
-                    connection.rollback_prepared(gid, recover=True)
+        known = _undisturbed(connection, group)
+        for master in masters:
+            with home.peer(master).session() as there:
+                _end(there, master, group, known)
+
+
+def _undisturbed(connection: Connection, group: UUID) -> Group | None:
+    """A group as its master definition site has it, locked; None if it was dropped."""
+    head = replication_group.c
+    mine = select(head.id).where(head.id == group).with_for_update()
+    locks.briefly(connection)
+    try:
+        connection.execute(mine)
+    except OperationalError as error:
+        if not isinstance(error.orig, LockNotAvailable):
+            raise
+        raise GroupChanging(
+            f"Another command is changing group {group}.", group=str(group)
+        ) from None
+    return groups.find_by_id(connection, group)
+
+
+def _end(there: Connection, master: str, group: UUID, known: Group | None) -> None:
+    for gid, branch in prepared(there).items():
+        if branch.group != group:
+            continue
+        there.rollback()
+        if _decided(branch, master, known):
+            there.commit_prepared(gid, recover=True)
+        else:
+            there.rollback_prepared(gid, recover=True)
 
 
 def finish(site: Site) -> None:

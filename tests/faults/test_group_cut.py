@@ -8,7 +8,7 @@ import sqlalchemy as sa
 import groups
 from groups.everywhere import Branch
 from groups.unfinished import finish
-from sites import Directory, Site
+from sites import Directory, Site, faults
 from tests.fix_worlds import prepared_once
 from tests.grouped import (
     GROUP,
@@ -18,6 +18,7 @@ from tests.grouped import (
     found_with_ten_rows,
     push_all,
 )
+from tests.let_go import END_LOCKS
 from tests.linked_table import ORDERS, run
 
 
@@ -48,6 +49,25 @@ def test_command_that_is_cut_off_is_finished_by_the_next(
     run(two["hq"], "INSERT INTO orders (id) VALUES (1)")
     assert push_all(two) == 1
     assert_masters_equal(two, "hq", "lax")
+
+
+def test_nobody_undoes_what_is_about_to_be_decided(
+    two: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker comes when the session that keeps others away was ended."""
+
+    def end(point: str) -> None:
+        if point == "group.after_prepare":
+            run(two["hq"], END_LOCKS)
+            finish(two["lax"])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", end)
+        groups.set_paths(two["hq"], GROUP, groups.full_mesh)
+
+    report = groups.show_group(two["hq"], GROUP)
+    assert {one.version for one in report.masters} == {report.version} == {4}
+    assert prepared(two) == []
 
 
 @pytest.mark.parametrize("lost", [1, 2])
