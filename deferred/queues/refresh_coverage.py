@@ -66,13 +66,15 @@ def added_keys(queue: Queue) -> Select[Any]:
     )
 
 
-def pending_keys(queue: Queue, batch_no: int, order_no: int) -> CompoundSelect[Any]:
+def pending_keys(
+    queue: Queue, batch_no: ColumnElement[int] | int, order_no: ColumnElement[int] | int
+) -> CompoundSelect[Any]:
     """Keys (k1, k2, ...) of calls that a marker does not cover yet.
 
     Parameters:
         batch_no, order_no: the marker as the refresh read it at the master.
     """
-    return _keys_beyond(queue, sa.literal(batch_no), sa.literal(order_no))
+    return _keys_beyond(queue, batch_no, order_no)
 
 
 def cover(
@@ -186,8 +188,8 @@ def _covered(queue: Queue) -> list[ColumnElement[Any]]:
 
 def _keys_beyond(
     queue: Queue,
-    batch_no: ColumnElement[Any],
-    order_no: ColumnElement[Any],
+    batch_no: ColumnElement[Any] | int,
+    order_no: ColumnElement[Any] | int,
     waits: ColumnElement[bool] | None = None,
 ) -> CompoundSelect[Any]:
     """Keys of calls after a place; with `waits`, this and the transaction of each."""

@@ -8,14 +8,17 @@ row forbid (docs/explanation/held-back.md). The next refresh reads them again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, TableClause, select
 
 from deferred.queues import refresh_coverage
+from deferred.queues.queue import Queue, extra_keys
 from sites.capture import position
-from sites.names import QualifiedName
+from sites.names import QualifiedName, numbered
+from sites.sessions.prepared import Prepared
 from sites.transfer.types import PgSnapshot
 from sites.writing import unique_values
 from snapshots.differences.moment import Moment
@@ -37,6 +40,37 @@ WORDS = {
     _NO_PARENT: "parent",
     _CHILDREN: "children",
 }
+
+
+class Place(NamedTuple):
+    """A moment of the master, and how far it had answered by then, in statements."""
+
+    batch_no: ColumnElement[int]
+    order_no: ColumnElement[int]
+    position: ColumnElement[str]
+
+    @classmethod
+    def of(cls, window: Moment) -> Place:
+        """As values of one statement."""
+        return cls(*map(sa.literal, given(window).values()))
+
+
+#: The same for a statement that is built once, and gets the values of `given`.
+GIVEN = Place(
+    sa.bindparam("its_batch", type_=sa.BigInteger),
+    sa.bindparam("its_order", type_=sa.BigInteger),
+    sa.bindparam("its_position", type_=sa.Text),
+)
+
+
+def given(window: Moment) -> dict[str, Any]:
+    """The values of `GIVEN`."""
+    marker = window.marker
+    return {
+        "its_batch": marker.batch_no,
+        "its_order": marker.order_no,
+        "its_position": window.position,
+    }
 
 
 def word(by: str) -> str:
@@ -106,36 +140,70 @@ def _hold_referred(connection: Connection, changes: Work) -> int:
 def hold_pending(connection: Connection, group: Sequence[Work], window: Moment) -> int:
     """Hold back rows that the site changed and the window does not show yet.
 
-    It runs as a statement of its own, once the rows are locked or written: so it sees
-    all that was committed before that, and no session can add more afterwards.
+    It runs as statements of their own, once the rows are locked or written: so they see
+    all that was committed before that, and no session can add more afterwards. The
+    first asks where anything is pending at all, as mostly nothing is.
     """
-    pending = [(changes, is_pending(changes, window)) for changes in group]
-    return work.hold_in_each(connection, pending, PENDING)
+    asked = tuple(
+        (w.member.snapshot.extra_table, w.member.snapshot.identity_columns, w.queue)
+        for w in group
+    )
+    found = _waiting_in(asked).run(connection, **given(window)).scalars()
+    pending = [(group[n], is_pending(group[n], window)) for n in found]
+    return work.hold_in_each(connection, pending, PENDING) if pending else 0
+
+
+#: The table of extra keys of a snapshot, the columns of its identity, and its queue.
+_Asked = tuple[str, tuple[str, ...], Queue | None]
+
+
+@lru_cache(maxsize=128)
+def _waiting_in(group: tuple[_Asked, ...]) -> Prepared:
+    """Asks in which snapshots, by number, anything is pending; takes `GIVEN`.
+
+    Building it takes longer than running it.
+    """
+    return Prepared(
+        sa.union_all(
+            *(
+                select(sa.literal_column(str(number))).where(
+                    _pending(extra_keys(extra, identity), identity, queue, GIVEN)
+                    .subquery()
+                    .select()
+                    .exists()
+                )
+                for number, (extra, identity, queue) in enumerate(group)
+            )
+        )
+    )
 
 
 def is_pending(changes: Work, window: Moment) -> ColumnElement[bool]:
     """Whether the site changed a row and the window does not show it yet."""
-    rows = _pending(changes, window).subquery("pending")
-    names = changes.member.snapshot.key_names
-    pairs = zip(changes.keys, names, strict=True)
+    snapshot = changes.member.snapshot
+    wanted = _pending(
+        snapshot.extra(), snapshot.identity_columns, changes.queue, Place.of(window)
+    )
+    rows = wanted.subquery("pending")
+    pairs = zip(changes.keys, snapshot.key_names, strict=True)
     return sa.exists().where(*(key == rows.c[name] for key, name in pairs))
 
 
-def covered_extras(extra: TableClause, window: Moment) -> ColumnElement[bool]:
-    """Whether the window shows the change that an extra key stands for, if any.
+def covered_extras(extra: TableClause, at: Place) -> ColumnElement[bool]:
+    """Whether a moment shows the change that an extra key stands for, if any.
 
     A folded call is shown if the marker has reached it. A synchronous change is
     shown once its transaction at the master is over: the site commits before it.
     """
-    marker, here = window.marker, sa.cast(sa.literal(window.position), PgSnapshot())
     answered = sa.or_(
         extra.c.batch_no.is_(None),
-        extra.c.batch_no < marker.batch_no,
+        extra.c.batch_no < at.batch_no,
         sa.and_(
-            extra.c.batch_no == marker.batch_no,
-            extra.c.order_no <= marker.order_no,
+            extra.c.batch_no == at.batch_no,
+            extra.c.order_no <= at.order_no,
         ),
     )
+    here = sa.cast(at.position, PgSnapshot())
     shown = sa.or_(
         extra.c.master_xid.is_(None), position.visible(extra.c.master_xid, here)
     )
@@ -196,19 +264,17 @@ def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
     )
 
 
-def _pending(changes: Work, window: Moment) -> sa.Select[Any] | sa.CompoundSelect[Any]:
+def _pending(
+    extra: TableClause, identity: Sequence[str], queue: Queue | None, at: Place
+) -> sa.Select[Any] | sa.CompoundSelect[Any]:
     """The keys of such rows."""
-    snapshot, marker = changes.member.snapshot, window.marker
-    extra = snapshot.extra()
-    wanted = select(*(extra.c[name] for name in snapshot.key_names)).where(
-        sa.not_(covered_extras(extra, window))
+    wanted = select(*(extra.c[name] for name in numbered("k", identity))).where(
+        sa.not_(covered_extras(extra, at))
     )
-    if changes.queue is None:
+    if queue is None:
         return wanted
-    return sa.union_all(
-        wanted,
-        refresh_coverage.pending_keys(changes.queue, marker.batch_no, marker.order_no),
-    )
+    waiting = refresh_coverage.pending_keys(queue, at.batch_no, at.order_no)
+    return sa.union_all(wanted, waiting)
 
 
 def _hold_once(

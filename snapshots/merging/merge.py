@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Text, func, select
 
 from deferred.options import RefreshOptions
 from deferred.queues import refresh_coverage, target_columns
-from deferred.queues.queue import Queue
+from deferred.queues.queue import Queue, extra_keys
 from sites.capture import position
 from sites.sessions import exchange
 from sites.sessions.exchange import Bound
+from sites.sessions.prepared import Prepared
 from sites.tables import instead, locks, references
 from sites.tables.table import Table
 from sites.transfer.types import PgSnapshot
@@ -221,17 +223,28 @@ def clear(
     Parameters:
         local_position: of the site, as the images were read.
     """
-    here = sa.cast(sa.literal(local_position), PgSnapshot())
-    clearing = [
+    if snapshots:
+        extras = tuple((one.extra_table, one.identity_columns) for one in snapshots)
+        values = held_back.given(window)
+        _clearing(extras).run(connection, its_place=local_position, **values)
+
+
+@lru_cache(maxsize=128)
+def _clearing(extras: tuple[tuple[str, tuple[str, ...]], ...]) -> Prepared:
+    """Clears some tables of extra keys; takes `its_place` and `held_back.GIVEN`.
+
+    Building it takes longer than running it.
+    """
+    here = sa.cast(sa.bindparam("its_place", type_=Text), PgSnapshot())
+    *others, last = (
         sa.delete(extra).where(
-            position.visible(extra.c.xid, here), held_back.covered_extras(extra, window)
+            position.visible(extra.c.xid, here),
+            held_back.covered_extras(extra, held_back.GIVEN),
         )
-        for extra in (one.extra() for one in snapshots)
-    ]
-    if clearing:
-        last = clearing.pop()
-        others = (one.cte(f"cleared_{n}") for n, one in enumerate(clearing))
-        connection.execute(last.add_cte(*others))
+        for extra in (extra_keys(*one) for one in extras)
+    )
+    ctes = (one.cte(f"cleared_{number}") for number, one in enumerate(others))
+    return Prepared(last.add_cte(*ctes))
 
 
 def settle(
