@@ -10,15 +10,17 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Select, func, select
 
 from sites import QualifiedName
+from sites.catalog import SCHEMA
 from sites.conditions import ranges
 from sites.extras import pa
+from sites.sessions.prepared import Prepared
 from snapshots import keys
 from snapshots.differences import buckets, difference, images, window
 from snapshots.differences.buckets import Differing
@@ -139,12 +141,35 @@ def small_window(sides: Sides, member: Member) -> Keys | None:
     return None if many else keys.none(names)
 
 
-def site_keys(site: Side, member: Member) -> Keys:
-    """The keys of the site's own log."""
-    names = member.snapshot.key_names
-    if member.method != FAST:
-        return keys.none(names)
-    return keys.read(site, window.site_keys(member.snapshot), names)
+def site_keys(site: Side, members: Sequence[Member]) -> list[Keys]:
+    """The keys of the site's own logs, by member; mostly there are none."""
+    views = tuple(m.snapshot.log_view for m in members if m.method == FAST)
+    full = {views[n] for n in _full(views).run(site.at).scalars()} if views else set()
+    return [
+        keys.read(site, window.site_keys(one), one.key_names)
+        if one.log_view in full
+        else keys.none(one.key_names)
+        for one in (member.snapshot for member in members)
+    ]
+
+
+@lru_cache(maxsize=128)
+def _full(views: tuple[str, ...]) -> Prepared:
+    """Asks which updatable snapshot logs, by number, have keys.
+
+    Building it takes longer than running it.
+    """
+    logs = [sa.table(view, schema=SCHEMA) for view in views]
+    return Prepared(
+        sa.union_all(
+            *(
+                select(sa.literal_column(str(number))).where(
+                    sa.exists().select_from(log)
+                )
+                for number, log in enumerate(logs)
+            )
+        )
+    )
 
 
 def is_too_wide(sides: Sides, one: Small, apart: int | None = None) -> bool:

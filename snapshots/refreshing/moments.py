@@ -145,7 +145,7 @@ def _begin(
     while True:
         sides.site.at.commit()
         here, apart = _hold(sides.site.at, known)
-        mine = [comparison.site_keys(sides.site, member) for member in known]
+        mine = comparison.site_keys(sides.site, known)
         wide = [
             number
             for number, member in enumerate(known)

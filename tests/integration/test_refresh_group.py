@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 import snapshots
+from benchmarks import walk
 from sites import Directory
 from snapshots.definitions import refresh_group
 from snapshots.errors import (
@@ -68,6 +69,17 @@ def test_one_moment(hq, jfk):
     finally:
         over.set()
         mover.join()
+
+
+def test_second_table_adds_few_statements(hq, jfk):
+    """A refresh of one key of one table sends 47 (`test_walk`)."""
+    for _ in range(2):  # the first warms up
+        for name in ("a", "b"):
+            run(hq, f"UPDATE public.{name} SET money = money + 1 WHERE id = 1")
+        with walk.walked() as walked:
+            report = snapshots.refresh(jfk, "bank")
+    assert [one.updated for one in report.snapshots] == [1, 1]
+    assert len(walked.statements) == 47 + 11
 
 
 def test_one_refresh_at_a_time(jfk):
