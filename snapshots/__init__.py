@@ -111,6 +111,7 @@ if TYPE_CHECKING:
         DifferentGroups as DifferentGroups,
         ErrorsAtMaster as ErrorsAtMaster,
         FirstLoadByAnother as FirstLoadByAnother,
+        KeyNotUnique as KeyNotUnique,
         MassDelete as MassDelete,
         MassLeave as MassLeave,
         LensFails as LensFails,

@@ -175,6 +175,17 @@ class RowsHidden(RefreshError):
     )
 
 
+class KeyNotUnique(RefreshError):
+    """Several rows of a master table may have the key that identifies one."""
+
+    code = "SNP-219"
+    hint = (
+        "Give the rows different keys, or the table its unique key again, of columns "
+        "that are NOT NULL. If others are to identify its rows, drop its snapshots and "
+        "then its log (snaptide log drop MASTER TABLE), and create them again."
+    )
+
+
 class FirstLoadByAnother(RefreshError):
     """Only the owner of a snapshot's base table can fill it the first time."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -248,6 +248,11 @@ class Table:
     def key(self) -> tuple[str, ...]:
         """The columns of the primary key, in its order; empty if there is none."""
         return next((u.columns for u in self.uniques if u.primary), ())
+
+    def tells_apart(self, columns: Collection[str]) -> bool:
+        """Whether no two rows can have the same values of these columns, or NULL."""
+        unique = any({*one.columns} <= {*columns} for one in self.uniques)
+        return unique and not any(self.column(name).nullable for name in columns)
 
     def as_large_as(self, other: Table) -> Table:
         """The table with each column `as_large_as` the other's of the same name."""

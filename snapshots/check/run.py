@@ -97,8 +97,8 @@ def check(
             or replaced.
         OlderSchema, NewerSchema: another version of Snaptide made the schema of a side.
         PositionMoved: refreshes came in between again and again.
-        ColumnGone, RowsHidden: a table has changed since its snapshot was created, and
-            there is no other snapshot to compare.
+        ColumnGone, RowsHidden, KeyNotUnique: a table has changed since its snapshot was
+            created, and there is no other snapshot to compare.
         SparkError: Spark did not start, or failed.
         MissingExtra: `snaptide[spark]` is not installed.
     """

@@ -18,7 +18,13 @@ from sites.tables import lossy
 from sites.tables.table import Table
 from snapshots.definitions import rewrites
 from snapshots.definitions.snapshot import Snapshot
-from snapshots.errors import ColumnChanged, ColumnGone, MasterBehind, RowsHidden
+from snapshots.errors import (
+    ColumnChanged,
+    ColumnGone,
+    KeyNotUnique,
+    MasterBehind,
+    RowsHidden,
+)
 
 
 def refuse_unfit(
@@ -37,10 +43,12 @@ def refuse_unfit(
 
     Raises:
         ColumnGone, RowsHidden: one of the two has changed.
+        KeyNotUnique: nothing tells rows of the master table apart any more.
         MasterBehind, ColumnChanged: after DDL, the master table does not fit.
     """
     for one in (table, base):
         _refuse_altered(snapshot, one)
+    _refuse_alike(snapshot, table)
     rewrites.refuse_displaced(snapshot, base)
     _refuse_other_version(snapshot, table, base, master, version)
     _refuse_lossy(snapshot, table, base)
@@ -67,6 +75,23 @@ def _refuse_altered(snapshot: Snapshot, table: Table) -> None:
         raise RowsHidden(
             f"Row-level security hides rows of {table.qualified} from Snaptide's user.",
             snapshot=snapshot.key,
+        )
+
+
+def _refuse_alike(snapshot: Snapshot, table: Table) -> None:
+    """Make sure that no two rows of the master table have one key.
+
+    Only one of them would come to the site.
+
+    Raises:
+        KeyNotUnique.
+    """
+    if not table.tells_apart(snapshot.identity_columns):
+        raise KeyNotUnique(
+            f"{table.qualified} has no key over {', '.join(snapshot.identity_columns)} "
+            "any more: nothing else tells its rows apart.",
+            snapshot=snapshot.key,
+            columns=[*snapshot.identity_columns],
         )
 
 

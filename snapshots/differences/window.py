@@ -187,7 +187,8 @@ def read(
     Raises:
         MasterChanged: the database is not the one that the position belongs to.
         NoSnapshotLog, SnapshotLogTooYoung: a fast refresh is asked and not possible.
-        ColumnGone, RowsHidden: a table has changed since the snapshot was created.
+        ColumnGone, RowsHidden, KeyNotUnique: a table has changed since the snapshot was
+            created.
         MasterBehind, ColumnChanged: after DDL, the master table does not fit.
         BeyondGrant: a publication of the master chooses other rows for the site.
     """

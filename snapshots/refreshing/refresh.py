@@ -76,8 +76,9 @@ def refresh(
         CannotMerge: the site refuses the rows.
         NoSnapshotLog, SnapshotLogTooYoung: a fast refresh (`f`) is not possible.
         ColumnGone, ColumnChanged, RowsHidden, UnknownTable: a master table does not
-            fit its snapshot any more. These and the next four are raised if `strict`,
+            fit its snapshot any more. These and the next five are raised if `strict`,
             or if no other snapshot of the group can be refreshed.
+        KeyNotUnique: rows of a master table may have the same key.
         MasterBehind, PartUnrecorded: DDL is missing at the master, or triggers are.
         ConditionBroken: what a condition names was renamed or dropped at the master.
         TargetColumnsMoved, ValueWouldChange: changes wait that were made for other

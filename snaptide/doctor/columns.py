@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from sqlalchemy import Connection, Row, select
 
@@ -97,7 +97,7 @@ def _of_log(
     recorded = find_table(connection, QualifiedName(SCHEMA, log.log_table))
     changed = list(_changed(table, recorded, keys, ring.key_type, _GOES_ON))
     yield from changed
-    if not (changed or _tells_apart(table, log.identity_columns)):
+    if not (changed or table.tells_apart(log.identity_columns)):
         yield f"No key over {', '.join(log.identity_columns)} identifies its rows."
     if table.hides_rows:
         yield "Row-level security hides its rows from Snaptide's user: refreshes stop."
@@ -161,8 +161,3 @@ def _changed(
             # Images have types without a length, so that every value fits.
             if unsized(before) != unsized(type_of(column)):
                 yield f"Column {name} was {before} and is {column.type}: {consequence}."
-
-
-def _tells_apart(table: Table, identity: Sequence[str]) -> bool:
-    unique = any(set(u.columns) == set(identity) for u in table.uniques)
-    return unique and not any(table.column(name).nullable for name in identity)

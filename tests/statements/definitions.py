@@ -98,7 +98,7 @@ AT_MASTER = {
         Case(act="ALTER TABLE {t} DROP id;; INSERT INTO {t} (v) VALUES ('x')"),
         Case(act="ALTER TABLE {t} ALTER id TYPE text;; DELETE FROM {t}"),
     ),
-    "the primary key dropped": (
+    "the primary key dropped, or over more columns": (
         Case(act=f"ALTER TABLE {{t}} DROP CONSTRAINT {{t}}_pkey;; {LATER}"),
     ),
     "CREATE of a partition after the log": (
