@@ -103,7 +103,7 @@ def of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Select[Any]:
     """
     at_once = len(member.parts) == 1
     return _looked_up(
-        member, member.master, _kept(member), wanted, once=once, at_once=at_once
+        member, member.master, kept(member), wanted, once=once, at_once=at_once
     )
 
 
@@ -185,10 +185,10 @@ def at_master_now(member: Member, rows: sa.FromClause) -> Values:
 
 
 def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
-    return _of_keys(member, _kept(member), keys)
+    return _of_keys(member, kept(member), keys)
 
 
-def _kept(member: Member) -> sa.FromClause:
+def kept(member: Member) -> sa.FromClause:
     """The rows of the master table that belong to the snapshot."""
     # The condition may name columns without their table, so the table has to be alone.
     table = member.master.sql()
@@ -202,10 +202,17 @@ def _kept(member: Member) -> sa.FromClause:
 
 
 def _of_keys(member: Member, rows: sa.FromClause, keys: sa.FromClause) -> Select[Any]:
+    joined = rows.join(keys, same(member, rows, keys))
+    return select(*_images(member, rows.c)).select_from(joined)
+
+
+def same(
+    member: Member, rows: sa.FromClause, keys: sa.FromClause
+) -> sa.ColumnElement[bool]:
+    """Whether a row of either side has one of these keys (k1, k2, ...)."""
     snapshot = member.snapshot
     pairs = zip(snapshot.identity_columns, snapshot.key_names, strict=True)
-    same = sa.and_(*(rows.c[name] == keys.c[k] for name, k in pairs))
-    return select(*_images(member, rows.c)).select_from(rows.join(keys, same))
+    return sa.and_(*(rows.c[name] == keys.c[k] for name, k in pairs))
 
 
 def _images(member: Member, rows: Values) -> list[sa.ColumnElement[Any]]:

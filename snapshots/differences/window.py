@@ -116,6 +116,11 @@ class Member:
         return {oid: leaf.file for oid, leaf in self.parts.items()}
 
     @property
+    def is_inherited_from(self) -> bool:
+        """Whether other tables inherit from the master table; not its partitions."""
+        return self.master.kind != "p" and len(self.parts) > 1
+
+    @property
     def has_outgrown_site(self) -> bool:
         """Whether the master may hold keys for which the site has no place."""
         return self.method != LOAD and any(

@@ -45,3 +45,40 @@ def test_key_that_identifies_no_row_any_more(sites: Directory, altered: str) -> 
     run(hq, "DELETE FROM t WHERE p = 1", "CREATE UNIQUE INDEX ON t (id)")
     refresh(jfk, "g")
     assert_equal_to_master(jfk)
+
+
+CHILD = "CREATE TABLE child () INHERITS (t)"
+
+
+@pytest.mark.parametrize("value", ["a", "b"])
+def test_child_with_the_key_of_a_row_of_its_parent(
+    sites: Directory, value: str
+) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, TABLE, CHILD, "INSERT INTO t VALUES (1, 0, 'a')")
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    snapshots.create(jfk, "some", table="t", master="hq", where="p = 0", group="some")
+    refresh(jfk, "t")
+    refresh(jfk, "some")
+    run(hq, "INSERT INTO child VALUES (2, 0, 'a')")
+    assert refresh(jfk, "t")["t"].inserted == 1
+
+    run(hq, f"INSERT INTO child VALUES (1, 0, '{value}')")
+    told = "t and the tables that inherit from it have several rows whose id is 1"
+    for name in ("t", "some"):
+        for method in ("?", "c"):
+            with pytest.raises(KeyNotUnique, match=told):
+                refresh(jfk, name, method=method)
+    assert rows(jfk, "t") == [(1, 0, "a"), (2, 0, "a")]
+    snapshots.create(jfk, "new", table="t", master="hq", group="new")
+    with pytest.raises(KeyNotUnique, match=told):
+        refresh(jfk, "new")
+
+    # Those of the snapshot have different keys again.
+    run(hq, "UPDATE child SET p = 1 WHERE id = 1")
+    refresh(jfk, "some")
+    run(hq, "UPDATE ONLY t SET id = 3 WHERE id = 1")
+    for name in ("t", "some", "new"):
+        refresh(jfk, name)
+    assert_equal_to_master(jfk)
