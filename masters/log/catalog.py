@@ -7,7 +7,16 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ARRAY, ColumnElement, Connection, Row, Text, func, select
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Row,
+    Text,
+    func,
+    literal,
+    select,
+)
 
 from masters.catalog import snapshot_log
 from masters.errors import NoSnapshotLog
@@ -101,20 +110,38 @@ def slots_since(since: str, now: str) -> tuple[int, ...]:
     return (*sorted({one % ring.SLOTS for one in (*stretch, *running)}), ring.KEPT)
 
 
-def truncated_since(connection: Connection, log_table: str, since: str) -> bool:
-    """Whether the master table was truncated: no log could hold all its keys."""
-    return bool(_truncated(log_table).run(connection, its_position=since).scalar())
+def news_since(
+    connection: Connection, logs: Iterable[Row[Any]], since: str
+) -> dict[str, bool]:
+    """The logs that have rows which a position has not seen.
+
+    By log, whether a row says that the master table was truncated: no log could hold
+    all its keys.
+
+    Parameters:
+        logs: as `logs_since` returns them; those that lack changes are not asked.
+    """
+    names = tuple(log.log_table for log in logs if log.whole and log.reaches)
+    rows = _news(names).run(connection, its_position=since) if names else ()
+    return {names[number]: truncated for number, truncated in rows}
 
 
 @lru_cache(maxsize=128)
-def _truncated(log_table: str) -> Prepared:
-    """Asks the same; takes `its_position`. Building it takes longer than running it."""
-    log = rows_of(log_table, [NativeType("text")])
-    # Such a mark has no key: the index over the keys of deletes finds it at once.
-    of_all = log.c.k1.is_(None), log.c.kind == sa.literal_column("'T'")
+def _news(log_tables: tuple[str, ...]) -> Prepared:
+    """Asks the same, by number; takes `its_position`.
+
+    Building it takes longer than running it.
+    """
     since = sa.bindparam("its_position", type_=Text)
-    mark = select(log.c.kind).where(position.since(log.c.xid, since), *of_all)
-    return Prepared(select(mark.exists()))
+    asked = []
+    for number, name in enumerate(log_tables):
+        log = rows_of(name, [NativeType("text")])
+        # Such a mark has no key: the index over the keys of deletes finds it at once.
+        of_all = log.c.k1.is_(None), log.c.kind == sa.literal_column("'T'")
+        mark = select(log.c.kind).where(position.since(log.c.xid, since), *of_all)
+        came = position.any_since(log.c.xid, sa.cast(since, PgSnapshot()))
+        asked.append(select(literal(number), mark.exists()).where(came))
+    return Prepared(sa.union_all(*asked))
 
 
 def get_log(connection: Connection, table: QualifiedName) -> Row[Any]:

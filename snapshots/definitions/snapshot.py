@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select
 from deferred.queues.queue import extra_keys
 from masters.group_schema import SchemaVersion
 from sites import names
+from sites.catalog import SCHEMA
 from sites.conditions import subqueries
 from sites.conditions.subqueries import Parts
 from sites.names import QualifiedName, numbered
@@ -147,6 +148,11 @@ class Snapshot:
     def extra(self) -> sa.TableClause:
         """The table of extra keys, for use in statements."""
         return extra_keys(self.extra_table, self.identity_columns)
+
+    def logged_keys(self) -> sa.Select[Any]:
+        """Keys that a refresh must look at again because of the site's own log."""
+        view = sa.table(self.log_view, *map(sa.column, self.key_names), schema=SCHEMA)
+        return sa.select(*(view.c[name] for name in self.key_names)).distinct()
 
 
 @lru_cache(maxsize=1024)

@@ -123,8 +123,9 @@ def small_window(sides: Sides, member: Member) -> Keys | None:
     names = member.snapshot.key_names
     if member.method == FAST:
         assert member.since is not None
+        changed = window.changed_keys(member, member.since, present_apart=True)
         queries = [
-            (master, window.changed_keys(member, member.since, present_apart=True)),
+            *([(master, changed)] if member.may_differ else []),
             *((sides.site, query) for query in window.leaving_keys(member)),
         ]
         found = keys.none(names)
@@ -146,7 +147,7 @@ def site_keys(site: Side, members: Sequence[Member]) -> list[Keys]:
     views = tuple(m.snapshot.log_view for m in members if m.method == FAST)
     full = {views[n] for n in _full(views).run(site.at).scalars()} if views else set()
     return [
-        keys.read(site, window.site_keys(one), one.key_names)
+        keys.read(site, one.logged_keys(), one.key_names)
         if one.log_view in full
         else keys.none(one.key_names)
         for one in (member.snapshot for member in members)

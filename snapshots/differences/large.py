@@ -138,7 +138,7 @@ def _window_queries(ready: Prepared, mine: Keys) -> _Queries:
         images.of_changed(member, member.since, part=(n, parts)) for n in range(parts)
     ]
     theirs += [images.of_keys(member, some) for some in keys.chunks(mine)]
-    here = [select(*ready.keys.c), window.site_keys(member.snapshot)]
+    here = [select(*ready.keys.c), member.snapshot.logged_keys()]
     present = [images.at_site(member, here, part=(n, parts)) for n in range(parts)]
     return theirs, present
 

@@ -27,7 +27,7 @@ from snapshots import keys
 from snapshots.definitions import parents
 from snapshots.definitions.parents import Parent
 from snapshots.definitions.snapshot import key_types
-from snapshots.differences.window import COMPLETE, FAST, LOAD, Member, Window, site_keys
+from snapshots.differences.window import COMPLETE, FAST, LOAD, Member, Window
 from snapshots.keys import CHUNK, FEW, Keys, Side, Sides, as_rows
 
 
@@ -106,7 +106,7 @@ class _Finder:
                     self.sides.site,
                     parents.looking(one.base, parent.key, inner, asked, above),
                 )
-            yield self.sides.site, site_keys(one.snapshot)
+            yield self.sides.site, one.snapshot.logged_keys()
 
     def _read(
         self, query: Select[Any], parent: Parent, side: Side | None = None
@@ -150,7 +150,7 @@ class _Finder:
         columns = sorted(self._uses(parent))
         wanted = as_rows(logged, key_types(parent.table, parent.key))
         there = _values(parent.table, parent.key, columns, wanted)
-        own = site_keys(here.snapshot).subquery("own")
+        own = here.snapshot.logged_keys().subquery("own")
         base = here.base.sql()
         pairs = zip(
             here.snapshot.identity_columns, here.snapshot.key_names, strict=True

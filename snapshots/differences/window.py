@@ -20,7 +20,6 @@ from masters import group_schema
 from masters.group_schema import SchemaVersion
 from masters.log import catalog
 from sites.capture import position
-from sites.catalog import SCHEMA
 from sites.conditions import ranges
 from sites.conditions.ranges import Leaf, Range
 from sites.conditions.subqueries import Subquery
@@ -73,8 +72,9 @@ class Member:
     functions: rewrites.Functions
     #: load, fast or complete
     method: str
-    #: the moment of the master that the site shows; None before there is one
+    #: the moment of the master that the site shows, or None; whether the log has news
     since: str | None
+    logged: bool = True
     #: the tables that hold the master's rows now, by oid
     parts: Mapping[int, Leaf]
     #: for a fast refresh: what the condition looks for, and keys of rows there that
@@ -102,6 +102,11 @@ class Member:
         for one, changed in self.moved:
             if changed.num_rows:
                 yield one, self.parents[one.table], changed
+
+    @property
+    def may_differ(self) -> bool:
+        """Whether a row of the master may have changed, entered or left since then."""
+        return self.logged or bool(self.joined) or any(self.asked_again())
 
     @property
     def joined(self) -> tuple[QualifiedName, ...]:
@@ -217,12 +222,13 @@ def read(
     for since in dict.fromkeys(map(group.shown_by, snapshots)):
         some = [s for s in snapshots if group.shown_by(s) == since]
         logs = catalog.logs_since(master, tables_of(some), since)
+        news = catalog.news_since(master, logs.values(), since) if since else {}
         unrecorded |= dict.fromkeys(n for n, log in logs.items() if not log.whole)
         asking = [s for s in some if s.asked]
         seen = parents.read(master, asking, logs, since) if asking else {}
         for s in some:
             members[s.key] = _member(
-                master, site, group, s, since, methods, known, row, logs, seen
+                master, site, group, s, since, methods, known, row, logs, news, seen
             )
     if any(member.master.divided for member in members.values()):
         granted.refuse_others(master, snapshots)
@@ -293,14 +299,6 @@ def _keys_in(member: Member, part: QualifiedName) -> Select[Any]:
     return Range(table=part).restrict(query, table)
 
 
-def site_keys(snapshot: Snapshot) -> Select[Any]:
-    """Keys that the refresh must look at again because of the site's own log."""
-    view = sa.table(
-        snapshot.log_view, *map(sa.column, snapshot.key_names), schema=SCHEMA
-    )
-    return select(*(view.c[name] for name in snapshot.key_names)).distinct()
-
-
 def _member(
     master: Connection,
     site: Connection,
@@ -311,6 +309,7 @@ def _member(
     known: Collection[str],
     row: Row[Any],
     every_log: Mapping[QualifiedName, Row[Any]],
+    news: Mapping[str, bool],
     every: Mapping[QualifiedName, Parent],
 ) -> Member:
     """Fit a snapshot to its master table.
@@ -318,6 +317,7 @@ def _member(
     Parameters:
         since: the moment that it shows; `every_log` is looked at from there on.
         row: what the master says of itself.
+        news: by log with rows since then, whether they tell of a TRUNCATE.
         every: the tables that conditions ask.
     """
     log = every_log.get(snapshot.master)
@@ -345,8 +345,9 @@ def _member(
         base=base,
         master=table,
         log_table=None if log is None else log.log_table,
-        method=_method(master, since, snapshot, method, logs, kept),
+        method=_method(since, snapshot, method, logs, news, kept),
         since=since,
+        logged=log is None or log.log_table in news,
         slots=catalog.slots_since(since, row.position) if since else (),
         parents=seen,
         functions=rewrites.functions_of(snapshot, row.functions),
@@ -374,11 +375,11 @@ def _is_rewritten(member: Member) -> bool:
 
 
 def _method(
-    master: Connection,
     since: str | None,
     snapshot: Snapshot,
     asked: str,
     logs: Mapping[QualifiedName, Row[Any] | None],
+    news: Mapping[str, bool],
     kept: bool,
 ) -> str:
     if not snapshot.loaded or since is None:
@@ -393,14 +394,13 @@ def _method(
                     "refreshed fast."
                 )
             return COMPLETE
-        if not (kept and log.whole and log.reaches):
-            if asked == "f":
-                raise SnapshotLogTooYoung(
-                    f"The snapshot log of {table} does not hold all changes since the "
-                    f"last refresh of {snapshot.key}.",
-                    snapshot=snapshot.key,
-                )
-            return COMPLETE
-        if catalog.truncated_since(master, log.log_table, since):
+        lacks_changes = not (kept and log.whole and log.reaches)
+        if lacks_changes and asked == "f":
+            raise SnapshotLogTooYoung(
+                f"The snapshot log of {table} does not hold all changes since the "
+                f"last refresh of {snapshot.key}.",
+                snapshot=snapshot.key,
+            )
+        if lacks_changes or news.get(log.log_table):
             return COMPLETE
     return FAST

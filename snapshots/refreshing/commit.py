@@ -23,7 +23,7 @@ from snapshots.definitions.refresh_notes import Done
 from snapshots.definitions.snapshot import Behind, Snapshot
 from snapshots.differences.comparison import Compared
 from snapshots.differences.moment import Moment
-from snapshots.differences.window import LOAD, Member, Window, site_keys
+from snapshots.differences.window import LOAD, Member, Window
 from snapshots.errors import CannotMerge, UsersInTheWay
 from snapshots.merging import held_back, kept, merge, obstacles, work, writing
 from snapshots.merging.merge import Merged
@@ -71,7 +71,7 @@ def _commit(
         merged = _write(connection, task, seen, compared, queues)
         for found in compared:
             if found.member.snapshot.leaving == Leaving.KEEP:
-                back = site_keys(found.member.snapshot)
+                back = found.member.snapshot.logged_keys()
                 kept.release(connection, found.member, back)
         read = [found.member.snapshot for found in compared]
         merge.clear(connection, read, seen, here)
@@ -145,13 +145,15 @@ def _write(
     queues: Mapping[str, Queue],
 ) -> dict[str, Merged]:
     """Write the differences, if there are any."""
-    if not any(found.differs for found in compared):
-        return {
-            m.snapshot.key: Merged(
-                report=SnapshotReport(name=m.snapshot.key, method=m.method)
-            )
-            for m in (found.member for found in compared)
-        }
+    merged = {
+        m.snapshot.key: Merged(
+            report=SnapshotReport(name=m.snapshot.key, method=m.method)
+        )
+        for m in (found.member for found in compared)
+    }
+    touched = _touched(compared)
+    if not touched:
+        return merged
     with named():
         group = [
             work.create(
@@ -162,19 +164,34 @@ def _write(
                 found.because,
                 queues.get(found.member.snapshot.key),
             )
-            for number, found in enumerate(compared)
+            for number, found in enumerate(touched)
         ]
-        for changes, found in zip(group, compared, strict=True):
+        for changes, found in zip(group, touched, strict=True):
             with fitting.known_values(found.member.snapshot):
                 work.take(connection, changes, found.difference)
             if found.leaving is not None:
                 work.mark_leaving(connection, changes, found.leaving)
         gone = withdraw(connection, group, seen, task)
         done = merge.merge(connection, group, seen, task.options)
-        return {
-            name: replace(one, report=replace(one.report, withdrawn=gone.get(name, 0)))
-            for name, one in done.items()
-        }
+    return merged | {
+        name: replace(one, report=replace(one.report, withdrawn=gone.get(name, 0)))
+        for name, one in done.items()
+    }
+
+
+def _touched(compared: Sequence[Compared]) -> list[Compared]:
+    """Those that differ, and those that foreign keys join to them, near or far."""
+    tables = {found.member.base.qualified for found in compared}
+    touched = {f.member.base.qualified for f in compared if f.differs}
+    pairs = [
+        {found.member.base.qualified, key.parent}
+        for found in compared
+        for key in found.member.base.foreign_keys
+        if key.parent in tables
+    ]
+    while more := [pair for pair in pairs if pair & touched and pair - touched]:
+        touched.update(*more)
+    return [found for found in compared if found.member.base.qualified in touched]
 
 
 @contextmanager

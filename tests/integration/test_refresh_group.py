@@ -79,7 +79,17 @@ def test_second_table_adds_few_statements(hq, jfk):
         with walk.walked() as walked:
             report = snapshots.refresh(jfk, "bank")
     assert [one.updated for one in report.snapshots] == [1, 1]
-    assert len(walked.statements) == 47 + 11
+    assert len(walked.statements) == 47 + 10
+
+
+def test_unchanged_table_costs_its_description_alone(hq, jfk):
+    """No work table is made for it, and neither log nor rows are read."""
+    for _ in range(2):  # the first warms up
+        run(hq, "UPDATE public.a SET money = money + 1 WHERE id = 1")
+        with walk.walked() as walked:
+            report = snapshots.refresh(jfk, "bank")
+    assert [one.updated for one in report.snapshots] == [1, 0]
+    assert len(walked.statements) == 47 + 3
 
 
 def test_one_refresh_at_a_time(jfk):
