@@ -6,6 +6,7 @@ import snapshots
 from sites import Directory
 from tests.fix_sites import log
 from tests.linked_table import run
+from tests.sent import sent
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -59,6 +60,25 @@ def test_keys_are_taken_over(jfk):
         ("c_boss_fkey", True, True, "a"),
         ("c_p_fkey", True, True, "c"),
     ]
+
+
+def test_work_tables_are_made_for_what_keys_join_to_a_difference(hq, jfk):
+    """Near or far: `d` refers to `c`, and that to `p`."""
+    run(
+        hq,
+        "CREATE TABLE public.d (id int PRIMARY KEY, c int REFERENCES public.c)",
+        "CREATE TABLE public.lone (id int PRIMARY KEY)",
+    )
+    log(hq, "d", "lone")
+    for name in ("d", "lone"):
+        snapshots.create(jfk, name, master="hq", group="g")
+    pull(jfk)
+    run(hq, "UPDATE public.p SET v = 'q' WHERE id = 1")
+    with sent(jfk) as statements:
+        done = pull(jfk)
+    assert [done[name].updated for name in ("p", "c", "d", "lone")] == [1, 0, 0, 0]
+    made = [s for s in statements if "TEMP TABLE" in s and "snaptide_merge_" in s]
+    assert len(made) == 3
 
 
 def test_parent_that_comes_later(sites, hq):
