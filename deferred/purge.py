@@ -122,8 +122,7 @@ def _purge_procedures(
     )
     changes = (sa.exists().where(one.c.xid == call.c.xid) for one in queues)
     done = and_(call.c.call_no.not_in(needed), *map(not_, changes))
-    # Nothing is left of these transactions, for any destination.
-    return _remove(connection, call, done, sa.true())
+    return _remove(connection, call, done, call.c.destinations)
 
 
 def _by_table(queues: Sequence[Queue]) -> list[list[Queue]]:
@@ -153,10 +152,8 @@ def _purge_calls(
         )
         for queue in of_table
     ]
-    names = [queue.destination for queue in of_table]
-    return _remove(
-        connection, calls, not_(sa.or_(*needed)), delivery.c.destination.in_(names)
-    )
+    to = array([queue.destination for queue in of_table], type_=sa.Text)
+    return _remove(connection, calls, not_(sa.or_(*needed)), to)
 
 
 def _done(queue: Queue, retention: timedelta) -> sa.Select[Any]:
@@ -197,30 +194,36 @@ def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
         )
         connection.execute(sa.insert(extra).from_select(columns, rows))
     gone = select(old.c.xid).join(covered, uncovered)
-    mine = delivery.c.destination == queue.destination
-    return _remove(connection, calls, calls.c.xid.in_(gone), mine)
+    to = array([queue.destination], type_=sa.Text)
+    return _remove(connection, calls, calls.c.xid.in_(gone), to)
 
 
 def _remove(
     connection: Connection,
     calls: TableClause,
     gone: sa.ColumnElement[bool],
-    sent: sa.ColumnElement[bool],
+    to: sa.ColumnElement[Any],
 ) -> int:
     """Remove calls, and note the last of their places: they cannot be pushed again.
 
     Both in one statement: if a refresh covered more calls in between, these would go
-    unnoted. What came to a destination by another way is in no batch of its own.
+    unnoted. What came to a destination by another way is in no batch of its own. Where
+    else a transaction was sent, other calls of it may stay.
 
     Parameters:
         gone: which calls.
-        sent: the deliveries of their transactions that are without calls then.
+        to: the destinations of a call.
 
     Returns:
         How many calls were removed.
     """
-    removed = sa.delete(calls).where(gone).returning(calls.c.xid).cte("removed")
+    returned = sa.delete(calls).where(gone).returning(calls.c.xid, to.label("names"))
+    removed = returned.cte("removed")
     batch, here = delivery.c.batch, destination.c
+    sent = sa.exists().where(
+        removed.c.xid == delivery.c.xid,
+        delivery.c.destination == func.any(removed.c.names),
+    )
     number = func.max(ledger.original(delivery.c.xid))
     last = (
         select(
@@ -228,7 +231,7 @@ def _remove(
             func.max(array([batch, delivery.c.order_no])).label("place"),
             number.filter(batch < 0).label("settled"),
         )
-        .where(sent, batch.is_not(None), delivery.c.xid.in_(select(removed.c.xid)))
+        .where(sent, batch.is_not(None))
         .group_by(delivery.c.destination)
         .cte("last")
     )

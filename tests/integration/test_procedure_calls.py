@@ -17,7 +17,7 @@ from deferred.errors import NoDestination
 from deferred.procedures import routines
 from deferred.pushing import apply_groups
 from groups import Path
-from sites import Directory, Site
+from sites import Directory, Site, faults
 from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, found_group, push_all
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
@@ -294,6 +294,38 @@ def test_a_procedure_goes_on_as_row_changes(
     for site in sites.values():
         assert quantities(site) == [5, 25]
         assert parked(site) == []
+
+
+def test_a_purge_notes_nothing_of_calls_that_stay(
+    make_sites: Callable[..., Directory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One master has long answered, another has not yet: its call can still be sent."""
+    sites = make_sites("hq", "lax", "jfk")
+    link(sites)
+    link(sites, "items", "id int PRIMARY KEY", master="lax")
+    for name in ("hq", "lax"):
+        run(sites[name], "CREATE PROCEDURE raise_all(step int) LANGUAGE sql AS ''")
+        deferred.allow_procedure(sites[name], "raise_all")
+    with sites["jfk"].begin() as connection:
+        for name in ("hq", "lax"):
+            deferred.call(connection, "raise_all", [5], destinations=[name])
+    deferred.push(sites["jfk"], "hq")
+
+    def break_off(point: str) -> None:
+        if point == "push.before_commit":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", break_off)
+        with pytest.raises(KeyboardInterrupt):
+            deferred.push(sites["jfk"], "lax")
+
+    deferred.purge(sites["jfk"], retention=timedelta(0))
+
+    kept = "SELECT destinations FROM snaptide.procedure_call"
+    assert run(sites["jfk"], kept) == [(["lax"],)]
+    noted = "SELECT purged_batch FROM snaptide.destination ORDER BY name"
+    assert run(sites["jfk"], noted) == [(1,), (0,)]
 
 
 def test_calls_go_only_where_changes_go(make_sites: Callable[..., Directory]) -> None:
