@@ -293,4 +293,8 @@ WHERE NOT EXISTS (SELECT FROM snaptide.number_lease l
                         >= LEAST(l.first, l.last)
                     AND GREATEST(CAST(:first AS bigint), CAST(:last AS bigint))
                         <= GREATEST(l.first, l.last))
+-- A restored master gave the first ones again: the entry has the numbers of both sites.
+ON CONFLICT (sequence, first) DO UPDATE
+SET last = CASE WHEN excluded.step > 0 THEN GREATEST(number_lease.last, excluded.last)
+                ELSE LEAST(number_lease.last, excluded.last) END
 """).bindparams(*_TYPES, bindparam("sequence", type_=Text))

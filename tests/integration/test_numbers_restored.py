@@ -140,6 +140,22 @@ def test_lease_that_overlaps_one_of_another_site_is_noted_to_its_end(world):
     assert min(one.first for one in after) > told.last
 
 
+def test_lease_that_begins_as_one_of_another_site_is_noted_to_its_end(world):
+    """The next lease of a restored master begins where the first that it lost began."""
+    table = QualifiedName("public", "orders")
+    holder = {}
+    for name in ("jfk", "lga"):
+        with world[name].transaction() as connection:
+            holder[name] = identity.read(connection)
+    with world["hq"].transaction() as connection:
+        [given] = ledger.grant(connection, holder["lga"], table, "id", 100)
+        told = Stretch(first=given.first, last=given.last + 5000, step=1)
+        ledger.record(connection, holder["jfk"], table, "id", [told])
+        ledger.record(connection, holder["jfk"], table, "id", [told])
+        after = ledger.grant(connection, holder["lga"], table, "id", 100)
+    assert min(one.first for one in after) > told.last
+
+
 def test_restored_master_hears_at_the_next_contact_from_a_site_that_was_away(world):
     backup = world.backup("hq")
     world.insert("jfk", 1500)
