@@ -2,8 +2,8 @@
 
 A master asks the deciding site about transactions that are prepared there; a deciding
 site makes sure that its decisions reach the masters. Both ways lead to the same end, so
-a worker at either side is enough. It runs when a worker starts, every minute, and by
-hand.
+a worker at either side is enough. It runs when a worker starts, every minute where
+anything is left, and by hand.
 """
 
 from __future__ import annotations
