@@ -34,6 +34,7 @@ from deferred.queues.queue import (
 )
 from deferred.queues.refresh_coverage import beyond, waiting_since_before
 from sites import Site, faults
+from sites.capture import position
 from sites.sessions import identity
 
 #: Delivered calls are kept this long, so that a master that is restored from
@@ -78,7 +79,7 @@ def purge(
         fold_after: how long the images of delivered calls wait for a refresh.
     """
     with identity.initialised(site) as connection:
-        calls = folded = 0
+        calls, folded, began = 0, 0, position.current(connection)
         every = list_queues(connection)
         tables, awaited = _by_table(every), waiting_since_before(connection, every)
         foldable = _foldable(connection, every)
@@ -93,7 +94,7 @@ def purge(
         faults.point("queue_purge.before_commit")
         report = QueuePurgeReport(
             site=site.name,
-            transactions=_purge_transactions(connection, retention),
+            transactions=_purge_transactions(connection, retention, began),
             calls=calls + folded,
             folded=folded,
         )
@@ -254,13 +255,24 @@ def _delivered_before(queue: Queue, age: timedelta) -> sa.ColumnElement[bool]:
     return and_(delivery.c.destination == queue.destination, delivered_before(age))
 
 
-def _purge_transactions(connection: Connection, retention: timedelta) -> int:
-    """Delete transactions that have no calls left in any queue."""
+def _purge_transactions(
+    connection: Connection, retention: timedelta, began: str
+) -> int:
+    """Delete transactions that have no calls left in any queue.
+
+    Parameters:
+        began: the position at which the purge began. A later transaction may have
+            calls in a queue that was made after the queues were listed.
+    """
     left = sa.union_all(*call_numbers(connection)).subquery()
     mine = deferred_transaction.c.xid
     # A transaction without a delivery is in no window: its queue was dropped.
     needed = not_delivered_before(retention).where(delivery.c.xid == mine)
-    done = and_(not_(needed.exists()), mine.not_in(select(left.c.xid)))
+    done = and_(
+        not_(needed.exists()),
+        mine.not_in(select(left.c.xid)),
+        not_(position.after(mine, began)),
+    )
     gone = connection.execute(sa.delete(deferred_transaction).where(done)).rowcount
     if gone:
         connection.execute(

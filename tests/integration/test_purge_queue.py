@@ -115,6 +115,23 @@ def test_calls_that_a_refresh_covers_during_a_purge_are_noted(jfk: Site) -> None
     assert run(jfk, place) == [gone]
 
 
+def test_transaction_of_a_queue_made_during_a_purge_stays(
+    jfk: Site, sites: Directory
+) -> None:
+    """The purge has listed the queues by then, and does not look into this one."""
+    made = count()
+
+    def other(asked: str) -> None:
+        if "DELETE FROM snaptide.deferred_transaction" in asked and not next(made):
+            link(sites, "guests", "id int PRIMARY KEY")
+            run(jfk, "INSERT INTO guests VALUES (1)")
+
+    with noted(jfk, other):
+        deferred.purge(jfk)
+    assert deferred.push(jfk).transactions == 1
+    assert run(sites["hq"], "SELECT id FROM guests") == [(1,)]
+
+
 def test_covered_calls_are_not_folded(jfk: Site) -> None:
     cover(jfk, *_marker(jfk))
     report = deferred.purge(jfk, retention=LONG, fold_after=NOW)
