@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -126,6 +126,9 @@ def forget_in_doubt(site: Site, gid: str) -> None:
                 gid=gid,
                 decision=Answer.COMMITTED.value,
             )
+        # What was decided there by hand would soon be held against a rollback.
+        for name, part in one.answering.items():
+            recovery.judge(site.peer(name), part, Answer.COMMITTED)
     with site.transaction() as connection:
         gone = [
             connection.execute(sa.delete(table).where(table.c.gid == gid)).rowcount
@@ -148,9 +151,19 @@ def _end(site: Site, name: str, wanted: Answer, *, force: bool) -> None:
             gid=name,
             decision=answer.value,
         )
-    with site.transaction() as connection:
-        _record(connection, name, wanted)
-    recovery.end_prepared(site, gid, commit=wanted is Answer.COMMITTED)
+    with site.transaction() as alone:
+        number = func.hashtextextended(name, 0)
+        alone.execute(select(func.pg_advisory_xact_lock(number)))
+        if gid not in recovery.list_prepared(alone):
+            raise _not_in_doubt(site, name)
+        with site.transaction() as connection:
+            _record(connection, name, wanted)
+        if not recovery.end_prepared(site, gid, commit=wanted is Answer.COMMITTED):
+            # A recovery was faster, with the site's own decision.
+            with site.transaction() as connection:
+                mine = heuristic_decision.c.gid == name
+                connection.execute(sa.delete(heuristic_decision).where(mine))
+            raise _not_in_doubt(site, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +175,8 @@ class _Open:
     waiting: str | None
     #: all masters can be asked, and none waits
     confirmed: bool
+    #: the masters that can be asked, with the names of their parts
+    answering: Mapping[str, Gid]
 
 
 def _open(site: Site, decided: Sequence[tuple[str, Gid, list[str]]]) -> list[_Open]:
@@ -176,8 +191,11 @@ def _open(site: Site, decided: Sequence[tuple[str, Gid, list[str]]]) -> list[_Op
         parts = {name: gid.for_branch(n) for n, name in enumerate(masters) if name}
         waiting = (name for name, part in parts.items() if part in (held[name] or ()))
         first = next(waiting, None)
-        asked = all(held[name] is not None for name in parts)
-        found.append(_Open(gid=gid, waiting=first, confirmed=asked and not first))
+        answering = {n: part for n, part in parts.items() if held[n] is not None}
+        confirmed = answering == parts and not first
+        found.append(
+            _Open(gid=gid, waiting=first, confirmed=confirmed, answering=answering)
+        )
     return found
 
 

@@ -64,7 +64,7 @@ def recover(site: Site) -> RecoveryReport:
     answers = {gid: ask(site, gid) for gid in prepared}
     finished = {gid: finish(site, gid, a) for gid, a in answers.items()}
     for gid in judged:
-        _judge(site, gid, ask(site, gid))
+        judge(site, gid, ask(site, gid))
     faults.point("recovery.before_confirm")
     settled = [xid for xid, gid, masters in unconfirmed if _carry(site, gid, masters)]
     if settled:
@@ -192,7 +192,7 @@ def _carry(site: Site, gid: Gid, masters: Sequence[str]) -> bool:
             master = site.peer(name)
             if branch in prepared_at(master):
                 end_prepared(master, branch, commit=True)
-            _judge(master, branch, Answer.COMMITTED)
+            judge(master, branch, Answer.COMMITTED)
     except (SnaptideError, DBAPIError, psycopg.Error) as error:
         log.warning("%s is not confirmed yet: %s", gid.transaction, error)
         return False
@@ -207,7 +207,8 @@ def _unjudged(connection: Connection) -> list[Gid]:
     return [gid for gid in map(Gid.parse, gids) if gid is not None]
 
 
-def _judge(site: Site, gid: Gid, answer: Answer | None) -> None:
+def judge(site: Site, gid: Gid, answer: Answer | None) -> None:
+    """Hold a decision by hand at a master, if there is one, against the true answer."""
     if answer not in (Answer.COMMITTED, Answer.ROLLED_BACK):
         return
     with site.transaction() as connection:

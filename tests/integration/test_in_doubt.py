@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -156,6 +157,27 @@ def test_a_decision_by_hand_is_held_against_the_sites_own(
     assert synchronous.list_in_doubt(hq) == []
 
 
+def test_a_part_that_recovery_ends_first_was_not_ended_by_a_person(
+    linked: Directory, abandon: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hq = linked["hq"]
+    gid = abandon("synchronous.after_decision")
+    end = recovery.end_prepared
+
+    def late(*of: Any, **how: Any) -> bool:
+        with monkeypatch.context() as patch:
+            patch.setattr(recovery, "end_prepared", end)
+            assert synchronous.recover(hq).committed == 1
+        return end(*of, **how)
+
+    monkeypatch.setattr(recovery, "end_prepared", late)
+    with pytest.raises(NotInDoubt):
+        synchronous.rollback_in_doubt(hq, gid, force=True)
+
+    assert quantities(hq)[1] == 7
+    assert synchronous.list_in_doubt(hq) == []
+
+
 def test_what_every_master_has_confirmed_is_not_in_doubt(linked: Directory) -> None:
     """Its decision stays until a later commit, or the next recovery."""
     change(linked)
@@ -191,6 +213,23 @@ def test_a_decision_of_a_master_that_is_gone_can_be_forgotten(
     assert synchronous.list_in_doubt(gone["jfk"]) == []
     gone.close()
     synchronous.recover(linked["hq"])
+
+
+def test_masters_that_answer_learn_a_decision_that_is_forgotten(
+    linked: Directory, abandon: Callable[[str], str]
+) -> None:
+    """Another master of the transaction is lost, and one has ended its part by hand."""
+    hq, jfk = linked["hq"], linked["jfk"]
+    gid = abandon("synchronous.after_decision")
+    synchronous.rollback_in_doubt(hq, gid, force=True)
+    run(jfk, "UPDATE snaptide.decision SET masters = masters || '{lost}'")
+
+    (decided,) = synchronous.list_in_doubt(jfk)
+    synchronous.forget_in_doubt(jfk, decided.gid)
+    synchronous.recover(hq)
+
+    (found,) = synchronous.list_in_doubt(hq)
+    assert (found.heuristic, found.decision) == ("rollback by postgres", "commit")
 
 
 def test_what_is_not_ours_is_not_touched(linked: Directory) -> None:
