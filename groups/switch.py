@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 from tenacity import stop_after_attempt
 
 from deferred.batches import marker
@@ -139,7 +139,7 @@ def _switch_patiently(given: Switch, since: Start) -> tuple[Redirected, str | No
     for left in reversed(range(ATTEMPTS)):
         why = _level(given)
         faults.point("switch.after_level")
-        with _at_rest(given):
+        with _at_rest(given) as alone:
             _refuse_altered(given)
             answered = None if why else _answered(given)
             if why is None and answered is None and left:
@@ -147,7 +147,8 @@ def _switch_patiently(given: Switch, since: Start) -> tuple[Redirected, str | No
             if why is None and answered is None:
                 why = f"other pushes to {given.group.master} keep arriving"
             try:
-                return commit(given, since if why is None else None, answered), why
+                level = since if why is None else None
+                return commit(given, alone, level, answered), why
             except BothDestinations:
                 if why is not None or not left:
                     raise
@@ -222,19 +223,23 @@ def _listed(given: Switch) -> str | None:
 
 
 @contextmanager
-def _at_rest(given: Switch) -> Iterator[None]:
-    """Keep refreshes of the group, and pushes to either master, away."""
+def _at_rest(given: Switch) -> Iterator[Connection]:
+    """Keep refreshes of the group, and pushes to either master, away.
+
+    Yields the session that keeps pushes away. What it commits holds: if it was lost in
+    between, a push may have come.
+    """
     with ExitStack() as held:
         held.enter_context(refresh_group.exclusively(given.site, given.group.name))
+        connection = held.enter_context(given.site.session())
         for name in (given.group.master, given.new.name):
-            connection = held.enter_context(given.site.session())
             for attempt in waiting_for_pushes():
                 with attempt:
                     if not held.enter_context(only_pusher(connection, name)):
                         raise PushRunning(
                             f"A push to {name} is running.", destination=name
                         )
-        yield
+        yield connection
 
 
 def _refuse_altered(given: Switch) -> None:

@@ -51,12 +51,15 @@ def start(given: Switch, there: Connection) -> Start:
     return Start(position=position.current(there), seen=seen)
 
 
-def commit(given: Switch, since: Start | None, answered: Marker | None) -> Redirected:
+def commit(
+    given: Switch, alone: Connection, since: Start | None, answered: Marker | None
+) -> Redirected:
     """Have the snapshots refreshed from the new master, and their changes go there.
 
     The caller keeps pushes to both masters, and refreshes of the group, away.
 
     Parameters:
+        alone: the session at the site that keeps pushes away.
         since: the state of the new master with which the snapshots are level, if so.
         answered: how far the former master has answered, if it has sent all that on.
 
@@ -70,7 +73,7 @@ def commit(given: Switch, since: Start | None, answered: Marker | None) -> Redir
         origin.rollback()
         at = marker.read(there, given.me.site_id)
         for attempt in locks.patiently():
-            with attempt, _alone(given) as connection:
+            with attempt, _one_moment(given, alone) as connection:
                 done = _redirect(given, connection, there, them, at, answered, watch)
                 _move(given, connection, them, since)
                 faults.point("switch.before_commit")
@@ -129,16 +132,15 @@ def _duplicate_watch(
 
 
 @contextmanager
-def _alone(given: Switch) -> Iterator[Connection]:
+def _one_moment(given: Switch, alone: Connection) -> Iterator[Connection]:
     """One moment of the site, in which no session writes to the snapshots."""
-    with given.site.session() as plain:
-        connection = plain.execution_options(isolation_level="REPEATABLE READ")
-        with connection.begin():
-            # Before anything else: the moment is that of the first query.
-            connection.execute(sa.text("SET LOCAL lock_timeout = '500ms'"))
-            for one in given.queues:
-                locks.against_writers(connection, one.base)
-            yield connection
+    connection = alone.execution_options(isolation_level="REPEATABLE READ")
+    with connection.begin():
+        # Before anything else: the moment is that of the first query.
+        connection.execute(sa.text("SET LOCAL lock_timeout = '500ms'"))
+        for one in given.queues:
+            locks.against_writers(connection, one.base)
+        yield connection
 
 
 def _redirect(

@@ -3,9 +3,12 @@
 import os
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 import deferred
 import groups
@@ -13,8 +16,10 @@ import masters
 import snapshots
 from deferred.options import ErrorAction
 from deferred.pushing.push import destinations
+from groups import switch_commit
 from groups.differences import differences
 from groups.errors import CannotSwitch
+from groups.redirect import Redirected
 from masters.errors import NoSnapshotLog
 from sites import Directory, Site
 from snapshots.refreshing import former
@@ -32,6 +37,7 @@ from tests.grouped import (
     push_among,
     without,
 )
+from tests.let_go import END_LOCKS
 from tests.linked_table import rows, run, run_each
 from tests.stories import assert_equal_to_master, refresh
 
@@ -193,6 +199,30 @@ def test_cut_off_it_may_stay_with_its_master(world: Directory) -> None:
     snapshots.refresh(world["jfk"], "orders")
     assert assert_masters_equal(world, *THREE)[0][2] == 110
     assert_equal_to_master(world["jfk"])
+
+
+def test_push_that_comes_when_the_locks_are_lost_takes_nothing_twice(
+    world: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sessions are ended that keep pushes away; nothing else notices."""
+    jfk = world["jfk"]
+
+    def pushed(*given: Any) -> Redirected:
+        run(jfk, ADD.format(1, 1))
+        run(jfk, END_LOCKS)
+        deferred.push(jfk)
+        return switch_commit.commit(*given)
+
+    monkeypatch.setattr("groups.switch.commit", pushed)
+    with suppress(DBAPIError):
+        groups.switch_master(jfk, "orders", to="lax")
+    monkeypatch.undo()
+    for _ in range(3):
+        push_all(world)
+    refresh(jfk, "orders")
+    assert quantities(jfk)[1] == quantities(world["hq"])[1] == 1
+    assert_masters_equal(world, *THREE)
+    assert_equal_to_master(jfk)
 
 
 def test_and_back_again(world: Directory) -> None:
