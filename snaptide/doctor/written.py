@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
 
 from masters.catalog import registered_snapshot
 from sites.names import QualifiedName, identifier, quoted
@@ -24,6 +24,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
         if table := find_table(connection, one.base):
             yield from _rule(site, table, "Refreshes of its rows stop.")
             yield from _of_base(connection, site, table)
+            yield from _again(connection, site, table)
     for name in _pushed_to(connection):
         if table := find_table(connection, name):
             yield from _rule(site, table, "Changes that sites push are parked.")
@@ -35,9 +36,38 @@ def _rule(site: str, table: Table, stops: str) -> Iterator[Finding]:
             site,
             str(table.qualified),
             f"{instead.message(table.qualified, table.instead)}. {stops}",
-            f"DROP RULE {quoted(table.instead)} ON "
-            f"{identifier(table.qualified).as_string()}, and make it a trigger",
+            _as_trigger(table, table.instead),
         )
+
+
+def _again(connection: Connection, site: str, table: Table) -> Iterator[Finding]:
+    """Findings about rules that write the very table that a refresh writes."""
+    for rule in connection.scalars(_WRITES_AGAIN, {"oid": table.oid}):
+        yield error(
+            site,
+            str(table.qualified),
+            f"What its rule {rule} (CREATE RULE) does besides a refresh's statement is "
+            "taken for the refresh: rows that it writes stay at this site alone.",
+            _as_trigger(table, rule),
+        )
+
+
+def _as_trigger(table: Table, rule: str) -> str:
+    name = identifier(table.qualified).as_string()
+    return f"DROP RULE {quoted(rule)} ON {name}, and make it a trigger"
+
+
+#: Rules of a table by which more is done to it. Both texts name it alike.
+_WRITES_AGAIN = text("""
+SELECT r.rulename::text
+FROM pg_rewrite r,
+     regexp_replace(pg_get_ruledef(r.oid), '[[:space:];]', ' ', 'g') AS does
+WHERE r.ev_class = :oid AND NOT r.is_instead AND EXISTS (
+    SELECT FROM unnest(ARRAY['INSERT INTO', 'UPDATE', 'UPDATE ONLY', 'DELETE FROM',
+                             'DELETE FROM ONLY']) AS what
+    WHERE position(concat_ws(' ', what, r.ev_class::regclass, '') IN does) > 0)
+ORDER BY 1
+""")
 
 
 def _of_base(connection: Connection, site: str, table: Table) -> Iterator[Finding]:

@@ -117,3 +117,28 @@ def test_only_an_updatable_snapshot_is_refused(sites: Directory) -> None:
         snapshots.create(jfk, "t", master="hq", updatable=True)
     snapshots.create(jfk, "t", master="hq")
     assert "has a rule" not in found(hq, "t")
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_rule_that_writes_its_own_base_table_is_said(sites: Directory) -> None:
+    """What it writes is taken for the refresh; what it writes elsewhere is not."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, f"CREATE TABLE orders ({COLUMNS})")
+    log(hq, "orders")
+    snapshots.create(jfk, "orders", master="hq", updatable=True)
+    refresh(jfk, "orders")
+    base = 'public."snap$_orders"'
+    also = "CREATE OR REPLACE RULE {} AS ON DELETE TO {} DO ALSO {}"
+    run(
+        jfk,
+        f"CREATE TABLE public.aside ({COLUMNS})",
+        also.format("elsewhere", base, "INSERT INTO public.aside VALUES (OLD.id)"),
+    )
+    assert found(jfk, "snap$_orders") == ""
+    for again in (
+        f"INSERT INTO {base} VALUES (OLD.id + 100)",
+        f"UPDATE {base} SET v = OLD.v WHERE id = OLD.id + 1",
+        f"DELETE FROM ONLY {base}",
+    ):
+        run(jfk, also.format('"Again"', base, again))
+        assert "its rule Again" in found(jfk, "snap$_orders"), again
