@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, func, select, text
 
 from sites.sessions import identity, revisions
 from snaptide.doctor.finding import Finding, error, fatal, warning
@@ -110,3 +110,19 @@ def _settings(connection: Connection, site: str) -> Iterator[Finding]:
             "It is off: a crash of the machine may lose pushed changes.",
             "ALTER SYSTEM SET fsync = on, then restart the server.",
         )
+    usage = connection.scalar(select(func.pg_notification_queue_usage()))
+    if usage is not None and usage >= _NEARLY_FULL:
+        yield warning(
+            site,
+            "NOTIFY",
+            f"The server's queue of notifications is {usage:.0%} full, because a "
+            "session that listens has been in one transaction for long: once it is "
+            "full, commits of users fail whose changes are queued.",
+            "Find the session by SELECT pid, query FROM pg_stat_activity WHERE "
+            "xact_start IS NOT NULL ORDER BY xact_start, in whatever database, and end "
+            "it. The server's log names it, too.",
+        )
+
+
+#: How full PostgreSQL lets its queue of notifications get before it warns in its log.
+_NEARLY_FULL = 0.5
