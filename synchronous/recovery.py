@@ -208,12 +208,18 @@ def _unjudged(connection: Connection) -> list[Gid]:
 
 
 def judge(site: Site, gid: Gid, answer: Answer | None) -> None:
-    """Hold a decision by hand at a master, if there is one, against the true answer."""
+    """Hold a decision by hand at a master, if there is one, against the true answer.
+
+    A commit stays: a site that has told of it may have forgotten it when it is asked.
+    """
     if answer not in (Answer.COMMITTED, Answer.ROLLED_BACK):
         return
     with site.transaction() as connection:
         connection.execute(
             sa.update(heuristic_decision)
-            .where(heuristic_decision.c.gid == str(gid))
+            .where(
+                heuristic_decision.c.gid == str(gid),
+                heuristic_decision.c.outcome.is_distinct_from(Answer.COMMITTED.value),
+            )
             .values(outcome=answer.value)
         )

@@ -15,7 +15,8 @@ from snapshots.errors import KeyNotUnique
 def refuse(master: Connection, member: Member) -> None:
     """Make sure that the rows which a refresh looks at have each a key of its own.
 
-    Each later one is looked at when its change has been logged.
+    A table that has partitions, or stands alone, is not asked. Each later row is looked
+    at when its change has been logged.
 
     Parameters:
         master: in the moment that the refresh reads.
@@ -23,6 +24,8 @@ def refuse(master: Connection, member: Member) -> None:
     Raises:
         KeyNotUnique.
     """
+    if member.master.kind == "p" or len(member.parts) == 1:
+        return
     snapshot = member.snapshot
     rows = images.kept(member)
     key = [rows.c[name] for name in snapshot.identity_columns]

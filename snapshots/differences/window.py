@@ -121,11 +121,6 @@ class Member:
         return {oid: leaf.file for oid, leaf in self.parts.items()}
 
     @property
-    def is_inherited_from(self) -> bool:
-        """Whether other tables inherit from the master table; not its partitions."""
-        return self.master.kind != "p" and len(self.parts) > 1
-
-    @property
     def has_outgrown_site(self) -> bool:
         """Whether the master may hold keys for which the site has no place."""
         return self.method != LOAD and any(
@@ -197,8 +192,7 @@ def read(
     Raises:
         MasterChanged: the database is not the one that the position belongs to.
         NoSnapshotLog, SnapshotLogTooYoung: a fast refresh is asked and not possible.
-        ColumnGone, RowsHidden, KeyNotUnique: a table has changed since the snapshot was
-            created.
+        ColumnGone, RowsHidden, KeyNotUnique: a table is not what it was.
         MasterBehind, ColumnChanged: after DDL, the master table does not fit.
         BeyondGrant: a publication of the master chooses other rows for the site.
     """

@@ -24,7 +24,7 @@ from sites.sessions import contacts
 from sites.sessions.peers import Pair
 from snapshots.definitions.refresh_notes import COMPARE
 from snapshots.definitions.refresh_notes import LOAD as LOADING
-from snapshots.differences import comparison, large, leaving
+from snapshots.differences import comparison, keys_twice, large, leaving
 from snapshots.differences.comparison import Compared, Small
 from snapshots.differences.window import LOAD, Member, Window
 from snapshots.keys import Keys, Sides
@@ -94,6 +94,9 @@ def read_and_compare(
         The site's position, the differences, and by snapshot each first load.
     """
     master = sides.master.at
+    for member in seen.members:
+        if len(member.parts) > 1:
+            keys_twice.refuse(master, member)
     known = [m for m in seen.members if m.method != LOAD]
     task.steps.begin(COMPARE)
     prepared = [_prepare(sides, member) for member in known]

@@ -30,7 +30,6 @@ from snapshots.definitions.refresh_notes import MERGE, START, WINDOW
 from snapshots.differences import (
     difference,
     failing_lens,
-    keys_twice,
     moved,
     stage,
     ways,
@@ -110,9 +109,6 @@ def refresh_once(
             master=Side(site=task.master, at=master), site=Side(site=task.site, at=site)
         )
         seen = _completed(task, sides, seen)
-        for member in seen.members:
-            if member.is_inherited_from:
-                keys_twice.refuse(master, member)
         lensed = [member for member in seen.members if member.old]
         with failing_lens.named(task.master, lensed) if lensed else nullcontext():
             here, compared, loaded = read_and_compare(

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 import synchronous
-from sites import Directory, faults
+from sites import Directory, Site, faults
 from sites.faults import InjectedFault
 from sites.sessions import identity
 from synchronous import commit, recovery
@@ -315,6 +315,25 @@ def test_a_site_that_forgets_its_decision_holds_those_by_hand_against_it(
 
     (found,) = synchronous.list_in_doubt(hq)
     assert found.heuristic == "rollback by postgres"
+    assert found.decision == "commit"
+
+
+def test_a_site_that_forgets_its_decision_while_the_master_is_about_to_ask(
+    linked: Directory, abandon: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the site has told stays, although it says nothing of it any more."""
+    hq, jfk = linked["hq"], linked["jfk"]
+    synchronous.rollback_in_doubt(hq, abandon("synchronous.after_decision"), force=True)
+    ask = recovery.ask
+
+    def ask_late(site: Site, gid: Gid) -> Answer | None:
+        synchronous.recover(jfk)
+        return ask(site, gid)
+
+    monkeypatch.setattr(recovery, "ask", ask_late)
+    synchronous.recover(hq)
+
+    (found,) = synchronous.list_in_doubt(hq)
     assert found.decision == "commit"
 
 
