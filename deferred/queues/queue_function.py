@@ -139,6 +139,7 @@ def _applied(
         keys=comma(there[name] for name in capture.identity),
     )
     return sql.SQL(load("queue_aside")).format(
+        cascade=triggers.CASCADE,
         extra_old=extra(rows=sql.SQL("snaptide_old")),
         extra_new=extra(rows=sql.SQL("snaptide_new")),
     )

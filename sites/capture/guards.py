@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from psycopg import sql
 from sqlalchemy import Connection, text
 
-from sites.capture.triggers import enable_always, keep_to_owner, tree
+from sites.capture.triggers import CASCADE, enable_always, keep_to_owner, tree
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
 from sites.sessions.exchange import raw
@@ -74,6 +74,7 @@ def install(
         message=sql.Literal(message),
         hint=sql.Literal(hint),
         open_to=open_to,
+        cascade=CASCADE,
         passes=sql.Literal(passes),
     )
     raw(connection).execute(body)

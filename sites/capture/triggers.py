@@ -28,6 +28,9 @@ ALWAYS, REPLICA = "A", "R"
 #: In the place of a kind of statement: writes of a native subscription.
 SUBSCRIBED = "REPLICA"
 
+#: In a trigger function: a foreign key's action may have caused the statement.
+CASCADE = sql.SQL(load("cascade").rstrip())
+
 #: Whether a table and each of its parts has the wanted triggers of a function.
 _WHOLE = """
     WITH RECURSIVE tree AS (

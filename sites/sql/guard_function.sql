@@ -4,7 +4,7 @@
 -- it refuses changes that a user's trigger made because of it, if nothing would record
 -- them; there a cascade has the trigger depth of the statement that it is part of. So has
 -- what a rule does besides a refresh's statement, but no foreign key inserts, or acts on a
--- table without an action. Changes of a procedure and its triggers are allowed, because
+-- table to which no action leads. Changes of a procedure and its triggers are allowed, because
 -- the other masters run it too. A refused change of a trigger fails only that
 -- transaction, or holds back only that row.
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
@@ -23,10 +23,8 @@ BEGIN
         effect := pg_trigger_depth() > 1
             OR current_setting('snaptide.writing', true) ~ '^[0-9]+$'
                AND current_setting('snaptide.writing', true) <> TG_RELID::text
-               AND (TG_OP IN ('INSERT', 'TRUNCATE') OR NOT EXISTS (
-                   SELECT FROM pg_constraint
-                   WHERE conrelid = TG_RELID
-                     AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))));
+               AND (TG_OP IN ('INSERT', 'TRUNCATE') OR NOT
+        {cascade});
     END IF;
     IF TG_WHEN = 'AFTER' THEN
         IF effect AND NOT called THEN

@@ -193,6 +193,10 @@ BESIDES = {
     "a rule inserts": RULE + 'INSERT INTO "snap$_labels" VALUES (2, NEW.qty)',
     "a rule updates": RULE + 'UPDATE "snap$_labels" SET qty = NEW.qty',
     "a check inserts": NOTED,
+    # The key has an action, but no refresh writes the table that it refers to.
+    "a rule updates rows that others would": RULE
+    + 'UPDATE "snap$_labels" SET qty = NEW.qty; CREATE TABLE kinds (id int PRIMARY KEY)'
+    + '; ALTER TABLE "snap$_labels" ADD kind int REFERENCES kinds ON DELETE CASCADE',
 }
 
 

@@ -6,12 +6,8 @@
         -- effect, also of that depth: a rule's, or of a function that a check calls. No
         -- push writes a snapshot.
         IF pg_trigger_depth() = 1 AND current_setting('snaptide.writing', true) ~ '^[0-9]+$' THEN
-            IF TG_OP <> 'INSERT' AND EXISTS (
-                SELECT FROM pg_constraint
-                WHERE conrelid = TG_RELID
-                  AND (confrelid = TG_RELID OR TG_RELID::text <> current_setting('snaptide.writing'))
-                  AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))
-            ) THEN
+            IF TG_OP <> 'INSERT' AND
+        {cascade} THEN
                 {extra_old};
                 IF TG_OP = 'UPDATE' THEN
                     {extra_new};
