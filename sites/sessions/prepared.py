@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
@@ -169,6 +169,18 @@ class Prepared:
         text, names, constants = self._compiled
         known = {**constants, **values}
         return Bound(text, [known[name] for name in names])
+
+
+def which(conditions: Iterable[sa.ColumnElement[bool]]) -> Prepared:
+    """Asks which of some conditions hold, by number; there is at least one."""
+    return Prepared(
+        sa.union_all(
+            *(
+                sa.select(sa.literal_column(str(number))).where(condition)
+                for number, condition in enumerate(conditions)
+            )
+        )
+    )
 
 
 class Dialect(psycopg.PGDialect_psycopg):

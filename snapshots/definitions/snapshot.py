@@ -155,6 +155,11 @@ class Snapshot:
         return sa.select(*(view.c[name] for name in self.key_names)).distinct()
 
 
+def holds_keys(log_view: str) -> sa.ColumnElement[bool]:
+    """Whether an updatable snapshot log has keys that a refresh is to look at."""
+    return sa.exists().select_from(sa.table(log_view, schema=SCHEMA))
+
+
 @lru_cache(maxsize=1024)
 def _asked(parts: Parts) -> Mapping[QualifiedName, frozenset[str]]:
     found: dict[QualifiedName, frozenset[str]] = {}

@@ -17,11 +17,11 @@ import sqlalchemy as sa
 from sqlalchemy import Select, func, select
 
 from sites import QualifiedName
-from sites.catalog import SCHEMA
 from sites.conditions import ranges
 from sites.extras import pa
-from sites.sessions.prepared import Prepared
+from sites.sessions.prepared import Prepared, which
 from snapshots import keys
+from snapshots.definitions.snapshot import holds_keys
 from snapshots.differences import buckets, difference, images, window
 from snapshots.differences.buckets import Differing
 from snapshots.differences.shared_job import MOST_BYTES, Pair
@@ -123,11 +123,10 @@ def small_window(sides: Sides, member: Member) -> Keys | None:
     names = member.snapshot.key_names
     if member.method == FAST:
         assert member.since is not None
-        changed = window.changed_keys(member, member.since, present_apart=True)
-        queries = [
-            *([(master, changed)] if member.may_differ else []),
-            *((sides.site, query) for query in window.leaving_keys(member)),
-        ]
+        queries = [(sides.site, query) for query in window.leaving_keys(member)]
+        if member.may_differ:
+            changed = window.changed_keys(member, member.since, present_apart=True)
+            queries.insert(0, (master, changed))
         found = keys.none(names)
         for side, query in queries:
             more = keys.read(side, query, names, lambda: most_rows(master, table))
@@ -160,17 +159,7 @@ def _full(views: tuple[str, ...]) -> Prepared:
 
     Building it takes longer than running it.
     """
-    logs = [sa.table(view, schema=SCHEMA) for view in views]
-    return Prepared(
-        sa.union_all(
-            *(
-                select(sa.literal_column(str(number))).where(
-                    sa.exists().select_from(log)
-                )
-                for number, log in enumerate(logs)
-            )
-        )
-    )
+    return which(map(holds_keys, views))
 
 
 def is_too_wide(sides: Sides, one: Small, apart: int | None = None) -> bool:

@@ -15,8 +15,8 @@ from snapshots.errors import KeyNotUnique
 def refuse(master: Connection, member: Member) -> None:
     """Make sure that the rows which a refresh looks at have each a key of its own.
 
-    A table that has partitions, or stands alone, is not asked. Each later row is looked
-    at when its change has been logged.
+    A table that has partitions is not asked. Each later row is looked at when its
+    change has been logged.
 
     Parameters:
         master: in the moment that the refresh reads.
@@ -24,7 +24,7 @@ def refuse(master: Connection, member: Member) -> None:
     Raises:
         KeyNotUnique.
     """
-    if member.master.kind == "p" or len(member.parts) == 1:
+    if member.master.kind == "p":
         return
     snapshot = member.snapshot
     rows = images.kept(member)

@@ -18,7 +18,7 @@ from deferred.queues import refresh_coverage
 from deferred.queues.queue import Queue, extra_keys
 from sites.capture import position
 from sites.names import QualifiedName, numbered
-from sites.sessions.prepared import Prepared
+from sites.sessions.prepared import Prepared, which
 from sites.transfer.types import PgSnapshot
 from sites.writing import unique_values
 from snapshots.differences.moment import Moment
@@ -163,19 +163,11 @@ def _waiting_in(group: tuple[_Asked, ...]) -> Prepared:
 
     Building it takes longer than running it.
     """
-    return Prepared(
-        sa.union_all(
-            *(
-                select(sa.literal_column(str(number))).where(
-                    _pending(extra_keys(extra, identity), identity, queue, GIVEN)
-                    .subquery()
-                    .select()
-                    .exists()
-                )
-                for number, (extra, identity, queue) in enumerate(group)
-            )
-        )
+    pending = (
+        _pending(extra_keys(extra, identity), identity, queue, GIVEN).subquery()
+        for extra, identity, queue in group
     )
+    return which(rows.select().exists() for rows in pending)
 
 
 def is_pending(changes: Work, window: Moment) -> ColumnElement[bool]:

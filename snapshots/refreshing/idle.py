@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import lru_cache
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, cast, func, literal, select
+from sqlalchemy import Connection, cast, func, select
 
 from deferred.batches import marker
 from deferred.batches.marker import Marker
@@ -22,7 +22,6 @@ from masters.group_schema import SchemaVersion
 from masters.log import catalog as log_catalog
 from masters.log import registration
 from sites.capture import position
-from sites.catalog import SCHEMA
 from sites.conditions import ranges
 from sites.names import QualifiedName
 from sites.sessions.identity import Identity
@@ -115,7 +114,7 @@ def _noting(name: str, keys: tuple[str, ...], views: tuple[str, ...]) -> Prepare
     at = (sa.bindparam(f"its_{of}", type_=sa.BigInteger) for of in ("batch", "order"))
     answered = sa.and_(
         refresh_coverage.covers(keys, *at),
-        *(sa.not_(_holds_keys(view)) for view in views),
+        *(sa.not_(snapshot.holds_keys(view)) for view in views),
     )
     noting = refresh_group.refreshed(name).where(answered)
     notes = refresh_notes.nothing_new(name, noting, [FAST])
@@ -261,8 +260,3 @@ def _is_untouched(member: Snapshot, seen: Glance, files: rewrites.Files) -> bool
 
 def _fits(member: Snapshot, seen: Glance) -> bool:
     return not seen.hides_rows and seen.columns.keys() >= set(member.columns)
-
-
-def _holds_keys(view: str) -> sa.ColumnElement[bool]:
-    """Whether an updatable snapshot log has keys that a refresh is to look at."""
-    return select(literal(1)).select_from(sa.table(view, schema=SCHEMA)).exists()

@@ -122,26 +122,12 @@ def test_restored_master_asks_sites_what_they_have_leased(world):
     world.assert_no_number_twice()
 
 
-def test_lease_that_overlaps_one_of_another_site_is_noted_to_its_end(world):
-    """A restored master gave its first numbers again, before it was told of it."""
-    table = QualifiedName("public", "orders")
-    holder = {}
-    for name in ("jfk", "lga"):
-        with world[name].transaction() as connection:
-            holder[name] = identity.read(connection)
-    with world["hq"].transaction() as connection:
-        given = ledger.grant(connection, holder["lga"], table, "id", 100)[-1]
-        told = Stretch(first=given.last - 9, last=given.last + 5000, step=1)
-        ledger.record(connection, holder["jfk"], table, "id", [told])
-        ledger.record(connection, holder["jfk"], table, "id", [told])
-        after = ledger.grant(connection, holder["lga"], table, "id", 100)
-        noted = "SELECT count(*) FROM snaptide.number_lease WHERE last = :last"
-        assert connection.scalar(text(noted), {"last": told.last}) == 1
-    assert min(one.first for one in after) > told.last
+@pytest.mark.parametrize("within", [True, False])
+def test_lease_that_overlaps_one_of_another_site_is_noted_to_its_end(world, within):
+    """A restored master gave its first numbers again, before it was told of it.
 
-
-def test_lease_that_begins_as_one_of_another_site_is_noted_to_its_end(world):
-    """The next lease of a restored master begins where the first that it lost began."""
+    The next lease of such a master begins where the first that it lost began.
+    """
     table = QualifiedName("public", "orders")
     holder = {}
     for name in ("jfk", "lga"):
@@ -149,10 +135,13 @@ def test_lease_that_begins_as_one_of_another_site_is_noted_to_its_end(world):
             holder[name] = identity.read(connection)
     with world["hq"].transaction() as connection:
         [given] = ledger.grant(connection, holder["lga"], table, "id", 100)
-        told = Stretch(first=given.first, last=given.last + 5000, step=1)
+        first = given.last - 9 if within else given.first
+        told = Stretch(first=first, last=given.last + 5000, step=1)
         ledger.record(connection, holder["jfk"], table, "id", [told])
         ledger.record(connection, holder["jfk"], table, "id", [told])
         after = ledger.grant(connection, holder["lga"], table, "id", 100)
+        noted = "SELECT count(*) FROM snaptide.number_lease WHERE last = :last"
+        assert connection.scalar(text(noted), {"last": told.last}) == 1
     assert min(one.first for one in after) > told.last
 
 
