@@ -4,8 +4,9 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import psycopg
@@ -29,6 +30,8 @@ TEST_SETTINGS = {
 #: autovacuum keeps a purge from rows that nobody needs.
 QUIET_SETTINGS = {**TEST_SETTINGS, "autovacuum": "off"}
 
+Kind = TypeVar("Kind", bound=PostgresServer)
+
 #: So many databases that tests have left are dropped at a time.
 LEFT = 16
 
@@ -45,6 +48,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"PostgreSQL: {config.getoption('--pg')}"
+
+
+class LongRunning(PostgresServer):
+    """A server that runs as long as the tests do.
+
+    Each test makes and drops several databases: they share one session, which takes as
+    long to open as a database takes to be copied.
+    """
+
+    @cached_property
+    def session(self) -> psycopg.Connection:
+        """A session of the superuser's."""
+        return psycopg.connect(self.url(), autocommit=True)
+
+    def _execute(self, statement: sql.Composed) -> None:
+        self.session.execute(statement)
 
 
 class MakeDatabase(Protocol):
@@ -86,25 +105,25 @@ def pg_version(pytestconfig: pytest.Config) -> int:
 
 
 @pytest.fixture(scope="session")
-def server(pg_version: int) -> Iterator[PostgresServer]:
+def server(pg_version: int) -> Iterator[LongRunning]:
     """The PostgreSQL server of this run; leave it running."""
-    yield from _running(pg_version)
+    yield from _running(pg_version, LongRunning)
 
 
 @pytest.fixture(scope="session")
 def second_server(pg_version: int) -> Iterator[PostgresServer]:
     """Another PostgreSQL server of this run, for what one server would hide."""
-    yield from _running(pg_version)
+    yield from _running(pg_version, LongRunning)
 
 
 @pytest.fixture
 def own_server(pg_version: int) -> Iterator[PostgresServer]:
     """A PostgreSQL server of the test's own, that it may stop and kill."""
-    yield from _running(pg_version)
+    yield from _running(pg_version, PostgresServer)
 
 
 @pytest.fixture(scope="session")
-def leave(server: PostgresServer) -> Leave:
+def leave(server: LongRunning) -> Leave:
     """A function that is left databases which a test no longer needs.
 
     A drop waits 100 ms for a session that is about to end, so those of the run's server
@@ -179,9 +198,9 @@ def new_folder(prefix: str) -> Path:
     return Path(tempfile.mkdtemp(prefix=prefix, dir=_MEMORY if roomy else None))
 
 
-def _running(version: int) -> Iterator[PostgresServer]:
+def _running(version: int, kind: type[Kind]) -> Iterator[Kind]:
     folder = new_folder("snaptide-pg-")
-    server = PostgresServer(folder, version, settings=QUIET_SETTINGS)
+    server = kind(folder, version, settings=QUIET_SETTINGS)
     try:
         server.start()
         watched.remember(str(urlsplit(server.url()).password))
@@ -210,22 +229,19 @@ UNION ALL SELECT count(*)
 """
 
 
-def _are_free(home: PostgresServer, names: list[str]) -> bool:
+def _are_free(home: LongRunning, names: list[str]) -> bool:
     """End the sessions of databases; whether these can be dropped at any time.
 
     What is open there would hold up what the next test purges.
     """
-    if not home.is_running():
-        return False
     end = (
         "SELECT pg_terminate_backend("
         "pid, CASE WHEN xact_start IS NULL THEN 0 ELSE 90000 END)"
         " FROM pg_stat_activity WHERE datname = ANY(%s)"
     )
-    with psycopg.connect(home.url(), autocommit=True) as connection:
-        connection.execute(end, [names])
-        found = connection.execute(_HOLD, {"names": names}).fetchall()
-        return found == [(0,), (0,)]
+    home.session.execute(end, [names])
+    found = home.session.execute(_HOLD, {"names": names}).fetchall()
+    return found == [(0,), (0,)]
 
 
 def _drop(made: list[tuple[PostgresServer, str]]) -> None:
