@@ -6,6 +6,9 @@ PYTEST_ARGS ?=
 # Each process of the suite has servers and a Java runtime of its own.
 JOBS ?= 2
 
+# Commands and workers that tests start would compile all modules anew without it.
+unexport PYTHONDONTWRITEBYTECODE
+
 # PG=16 runs the suite on another version of PostgreSQL.
 PG_OPTION := $(if $(PG),--pg $(PG))
 # KEEP=1 leaves the demo running.
