@@ -1,5 +1,6 @@
 """What all tests share: the plugins that start servers, and the marks that follow."""
 
+import gc
 import signal
 from collections import Counter
 from types import FrameType
@@ -57,6 +58,18 @@ MARKS = {
     "small_disk": "faults",
     "clock": "faults",
 }
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    # Half of the time of importing all tests goes to looking for garbage among them.
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    # What was imported stays: no test has to look through it again.
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
