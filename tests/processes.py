@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -15,8 +16,6 @@ from pathlib import Path
 
 from sites import Directory
 from tests.let_go import wait_until_let_go
-
-ROOT = Path(__file__).resolve().parents[1]
 
 #: How a program that `ended` runs begins.
 SITES = """
@@ -42,9 +41,18 @@ SparkContext(
 )
 """
 
-#: They are forked from one that has imported all this: it takes a second each time.
+#: They are forked from one that has imported all this: it takes seconds each time.
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.campaign.bank", "tests.campaign.group_verbs"])
+CONTEXT.set_forkserver_preload(
+    [
+        *("tests.campaign.bank", "tests.campaign.group_verbs"),
+        # The second brings Pandas, which a context asks for.
+        *("pyspark.sql.classic.dataframe", "pyspark.testing", "pyarrow.dataset"),
+        *("snapshots.spark.session", "snapshots.spark.diff", "snapshots.spark.load"),
+        *("snapshots.refreshing.refresh", "snapshots.rectify.run"),
+        *("snapshots.images.make", "snapshots.images.load", "groups.rectify.run"),
+    ]
+)
 
 
 class Elsewhere:
@@ -116,16 +124,30 @@ def ended(
         for name, site in sites.items()
     }
     faults = {"SNAPTIDE_FAULT": fault} if fault else {}
-    given = {"PYTHONPATH": str(ROOT), "TEST_SITES": json.dumps(urls), **faults}
-    return subprocess.run(
-        [sys.executable, "-c", SITES + program, *arguments],
-        env={**os.environ, **given, **environment},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    given = {**os.environ, "TEST_SITES": json.dumps(urls), **faults, **environment}
+    with tempfile.TemporaryDirectory() as folder:
+        printed = Path(folder, "stdout"), Path(folder, "stderr")
+        source = SITES + program
+        done = Elsewhere(_execute, source, arguments, given, printed)
+        status, _ = done.end(seconds=600)
+        stdout, stderr = (file.read_text() for file in printed)
+    return subprocess.CompletedProcess(arguments, status, stdout, stderr)
+
+
+def _execute(
+    source: str,
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    printed: tuple[Path, Path],
+) -> None:
+    """Be the process of a program, which prints to these files."""
+    for number, file in enumerate(printed, start=1):
+        with file.open("w") as stream:
+            os.dup2(stream.fileno(), number)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["-c", *arguments]
+    exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
 
 
 def kill(
