@@ -63,7 +63,7 @@ def cluster(
 
 
 @contextmanager
-def connect_server(folder: Path, python: str, port: int) -> Iterator[str]:
+def connect_server(folder: Path, python: str, port: int, java: str) -> Iterator[str]:
     """Start a server of Spark Connect; gives its address (`sc://...`) once it answers.
 
     It has an executor of its own, which is another process.
@@ -72,8 +72,11 @@ def connect_server(folder: Path, python: str, port: int) -> Iterator[str]:
         folder: for what they write.
         python: what both run Python with; nothing of ours is on their path.
         port: of the server.
+        java: options of both their Java runtimes.
     """
     conf = {
+        "spark.driver.defaultJavaOptions": java,
+        "spark.executor.defaultJavaOptions": java,
         "spark.connect.grpc.binding.address": _HERE,
         "spark.connect.grpc.binding.port": str(port),
         "spark.executorEnv.PYSPARK_PYTHON": python,

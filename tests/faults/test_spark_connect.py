@@ -10,6 +10,7 @@ from sites import Directory
 from snapshots.spark import archive
 from snaptide.embedded.ports import free_port
 from tests.fix_sites import log
+from tests.fix_spark import JAVA_OPTIONS
 from tests.linked_table import run
 from tests.processes import ended
 
@@ -29,7 +30,7 @@ from snapshots.spark.session import stop
 asked = json.loads(sys.argv[1])
 
 def server():
-    given = Path(asked["folder"]), asked["python"], asked["port"]
+    given = Path(asked["folder"]), asked["python"], asked["port"], asked["java"]
     return spark_cluster.connect_server(*given)
 
 def refresh():
@@ -87,6 +88,7 @@ def test_windows_of_any_size_end_equal(
         "folder": str(tmp_path),
         "python": str(bare_python),
         "port": free_port(),
+        "java": JAVA_OPTIONS,
         "conf": dict(made.conf),
     }
     done = ended(PROGRAM, sites, json.dumps(asked))
