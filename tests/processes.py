@@ -163,14 +163,14 @@ def kill(
         borrows_spark: it has the test's own Spark session, whose Java survives it; for
             one that dies where Spark has nothing to do.
     """
-    borrowed = _java_of_this_process() if borrows_spark else {}
+    borrowed = java_of_this_process() if borrows_spark else {}
     begin = BORROWED if borrows_spark else ""
     done = ended(begin + program, sites, *arguments, fault=fault, **borrowed)
     assert done.returncode == -signal.SIGKILL, done.stderr
     wait_until_let_go(sites.values())
 
 
-def _java_of_this_process() -> dict[str, str]:
+def java_of_this_process() -> dict[str, str]:
     """The variables by which PySpark finds a Java that runs."""
     # Imported late: most tests need neither Spark nor the seconds.
     from snapshots.spark.session import session

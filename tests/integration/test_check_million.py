@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -14,12 +16,16 @@ import masters
 import snapshots
 from sites import Directory
 from tests.linked_table import as_refresh, run
+from tests.processes import BORROWED, ROOT, java_of_this_process
 from tests.stories import refresh
 
 DIFFERENCES = int(os.environ.get("SNAPTIDE_DIFFERENCES", "10000"))
 
+#: So many differ at first.
+FEW = DIFFERENCES // 10
+
 #: Executors compare rows, and this process explains them in so many slices.
-SLICES = 10
+SLICES = 4 if DIFFERENCES <= 10_000 else 10
 
 #: How many rows are listed.
 MOST = 100
@@ -31,26 +37,27 @@ _PROGRAM = """
 import json, os, sys
 from pathlib import Path
 
-import tests.fix_spark  # its options of the JVM
 import snapshots
 from sites import Directory
 from snapshots import keys
 from snapshots.differences import comparison
 from snapshots.check import compare
 
-slice_, most, gently = json.loads(sys.argv[1])
+slice_, most = json.loads(sys.argv[1])
 comparison.SMALL_WINDOW, keys.ALWAYS_FEW = slice_, 1
 comparison.ALWAYS_FEW, compare.SLICE = 1, slice_
 sites = Directory(json.loads(os.environ["TEST_SITES"]))
-[one] = snapshots.check(sites["jfk"], "t", most=most, gently=gently).snapshots
-sites.close()
-status = Path("/proc/self/status").read_text().splitlines()
-print(json.dumps({
-    "counts": {f"{c.kind.value} {c.reason.value}": c.rows for c in one.counts},
-    "listed": len(one.differences),
-    # Of this program alone; what getrusage() tells begins with the parent's.
-    "memory": next(int(l.split()[1]) for l in status if l.startswith("VmHWM")) // 1024,
-}))
+for line in sys.stdin:
+    gently = json.loads(line)
+    [one] = snapshots.check(sites["jfk"], "t", most=most, gently=gently).snapshots
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    print(json.dumps({
+        "counts": {f"{c.kind.value} {c.reason.value}": c.rows for c in one.counts},
+        "listed": len(one.differences),
+        # Of this program alone; what getrusage() tells begins with the parent's.
+        "memory": peak // 1024,
+    }), flush=True)
 """
 
 pytestmark = [
@@ -76,19 +83,32 @@ def table(sites: Directory, spark: object) -> Directory:
     return sites
 
 
-def checked(sites: Directory, *, gently: bool) -> dict[str, object]:
-    """Check in a process of its own."""
-    urls = {n: s.url.render_as_string(hide_password=False) for n, s in sites.items()}
-    given = [max(DIFFERENCES // SLICES, 100), MOST, gently]
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, json.dumps(given)],
-        env={**os.environ, "TEST_SITES": json.dumps(urls)},
-        capture_output=True,
+@pytest.fixture
+def check(table: Directory) -> Iterator[Callable[..., dict[str, Any]]]:
+    """A function that checks in a process of its own, with the test's Java."""
+    urls = {n: s.url.render_as_string(hide_password=False) for n, s in table.items()}
+    given = [DIFFERENCES // SLICES, MOST]
+    with subprocess.Popen(
+        [sys.executable, "-c", BORROWED + _PROGRAM, json.dumps(given)],
+        env={**os.environ, "TEST_SITES": json.dumps(urls), **java_of_this_process()},
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
-    )
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    ) as program:
+        assert program.stdin
+        assert program.stdout
+        asked, answers = program.stdin, program.stdout
+
+        def checked(*, gently: bool) -> dict[str, Any]:
+            asked.write(f"{json.dumps(gently)}\n")
+            asked.flush()
+            found: dict[str, Any] = json.loads(answers.readline())
+            return found
+
+        yield checked
+        # If it ended by itself, it would stop the session.
+        program.kill()
 
 
 def spoil(sites: Directory, first: int, last: int) -> None:
@@ -104,17 +124,21 @@ def spoil(sites: Directory, first: int, last: int) -> None:
     run(sites["hq"], f"UPDATE public.t SET note = 'y' WHERE {between} AND id % 4 = 3")
 
 
-@pytest.mark.parametrize("gently", [False, True])
-def test_many_differences(table: Directory, *, gently: bool) -> None:
-    few = DIFFERENCES // SLICES
-    spoil(table, 1, few)
-    some = checked(table, gently=gently)
-    assert some["counts"] == expected(few)
-    spoil(table, few + 1, DIFFERENCES)
-    every = checked(table, gently=gently)
-    assert every["counts"] == expected(DIFFERENCES)
-    assert some["listed"] == every["listed"] == min(MOST, few)
-    assert int(str(every["memory"])) - int(str(some["memory"])) < MORE, (some, every)
+def test_many_differences(
+    table: Directory, check: Callable[..., dict[str, Any]]
+) -> None:
+    spoil(table, 1, FEW)
+    some = {gently: check(gently=gently) for gently in (False, True)}
+    spoil(table, FEW + 1, DIFFERENCES)
+    every = {gently: check(gently=gently) for gently in (False, True)}
+    for found, rows in ((some, FEW), (every, DIFFERENCES)):
+        for gently, one in found.items():
+            told = (one["counts"], one["listed"])
+            assert told == (expected(rows), min(MOST, FEW)), (gently, rows)
+    # One program: what it has needed at most is of all checks until then.
+    for gently in (False, True):
+        more = every[gently]["memory"] - some[gently]["memory"]
+        assert more < MORE, (gently, some, every)
 
 
 def expected(rows: int) -> dict[str, int]:
