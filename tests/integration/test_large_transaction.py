@@ -3,10 +3,9 @@
 `SNAPTIDE_LARGE_CALLS` says how many calls it has (5000000 takes minutes).
 """
 
-import json
 import os
-import subprocess
-import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,32 +13,16 @@ import deferred
 from masters.apply import settlement
 from sites import Directory
 from tests.linked_table import as_refresh, link, parked, queued, run
+from tests.processes import Elsewhere
 
 CALLS = int(os.environ.get("SNAPTIDE_LARGE_CALLS", "12000"))
 SMALL = 1000
 
 #: More than PostgreSQL takes as values of one statement.
-MANY = 70_000
+MANY = 66_000
 
 #: Megabytes that a large transaction may take more than a small one.
 MORE = 15
-
-_PROGRAM = """
-import json, os, sys
-from pathlib import Path
-import deferred
-from sites import Directory
-
-sites = Directory(json.loads(os.environ["TEST_SITES"]))
-hq, jfk = sites["hq"], sites["jfk"]
-exec(sys.argv[1])
-sites.close()
-status = Path("/proc/self/status").read_text().splitlines()
-# Of this program alone; what getrusage() tells begins with the parent's.
-print(next(int(line.split()[1]) for line in status if line.startswith("VmHWM")))
-"""
-
-PUSH = "deferred.push(jfk)"
 
 pytestmark = pytest.mark.timeout(300 + CALLS // 500)
 
@@ -64,17 +47,33 @@ def items(sites: Directory) -> Directory:
     return sites
 
 
-def memory(sites: Directory, program: str) -> int:
-    """Run a program in a process of its own; the most memory that it had, in MB."""
+def memory(sites: Directory, function: Callable[..., object], *given: object) -> int:
+    """Call a function with the sites in a process of its own; its peak memory in MB."""
     urls = {n: s.url.render_as_string(hide_password=False) for n, s in sites.items()}
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, program],
-        env={**os.environ, "TEST_SITES": json.dumps(urls)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return int(done.stdout) // 1024
+    status, peak = Elsewhere(_peak, urls, function, *given).end()
+    assert status == 0, peak
+    return int(peak) // 1024
+
+
+def _peak(urls: dict[str, str], function: Callable[..., object], *given: object) -> int:
+    with Directory(urls) as sites:
+        function(sites, *given)
+    status = Path("/proc/self/status").read_text().splitlines()
+    # Of this process alone; what getrusage() tells begins with the parent's.
+    return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
+def push(sites: Directory) -> None:
+    deferred.push(sites["jfk"])
+
+
+def give_up(sites: Directory) -> None:
+    deferred.delete_errors(sites["hq"])
+
+
+def retry_edited(sites: Directory, error: int, call: int) -> None:
+    edit = deferred.Edit(call=call, column="v", value="5")
+    deferred.retry_errors(sites["hq"], [error], edits=[edit])
 
 
 def test_memory_does_not_grow_with_the_calls(items: Directory) -> None:
@@ -82,15 +81,14 @@ def test_memory_does_not_grow_with_the_calls(items: Directory) -> None:
     hq, jfk = items["hq"], items["jfk"]
     as_refresh(hq, "UPDATE item SET v = 9 WHERE id = 1")
     run(jfk, f"UPDATE item SET v = 1 WHERE id <= {SMALL}")
-    small = memory(items, PUSH)
-    give_up = "deferred.delete_errors(hq)"
+    small = memory(items, push)
     memory(items, give_up)
     as_refresh(jfk, "UPDATE item SET v = 0")
 
     run(jfk, "UPDATE item SET v = 1")
-    peaks = [memory(items, PUSH)]
+    peaks = [memory(items, push)]
     run(jfk, "UPDATE item SET v = v + 1")
-    peaks.append(memory(items, PUSH))
+    peaks.append(memory(items, push))
     assert [(e[1], len(e[3])) for e in parked(hq)] == [
         ("conflict", 0),
         ("dependant", 1),
@@ -100,8 +98,7 @@ def test_memory_does_not_grow_with_the_calls(items: Directory) -> None:
     first = parked(hq)[0][0]
     in_conflict = "SELECT call_no FROM snaptide.error_call WHERE conflict IS NOT NULL"
     [(number,)] = run(hq, in_conflict)
-    edit = f"deferred.Edit(call={number}, column='v', value='5')"
-    peaks.append(memory(items, f"deferred.retry_errors(hq, [{first}], edits=[{edit}])"))
+    peaks.append(memory(items, retry_edited, first, number))
     assert run(hq, "SELECT v, count(*) FROM item GROUP BY v ORDER BY v") == [
         (1, CALLS - 1),
         (5, 1),
@@ -113,7 +110,7 @@ def test_memory_does_not_grow_with_the_calls(items: Directory) -> None:
 
     as_refresh(hq, "UPDATE item SET v = 2")
     run(jfk, "UPDATE item SET v = 3, name = 'm' || id")
-    peaks.append(memory(items, PUSH))
+    peaks.append(memory(items, push))
     assert queued(jfk) == 0
     assert run(hq, "SELECT count(*) FROM item WHERE v = 3") == [(CALLS,)]
     assert max(peaks) - small < MORE, (small, peaks)
