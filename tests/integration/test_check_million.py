@@ -62,7 +62,7 @@ for line in sys.stdin:
 
 pytestmark = [
     pytest.mark.usefixtures("java_home"),
-    pytest.mark.timeout(900 + DIFFERENCES // 500),
+    pytest.mark.timeout(900 + DIFFERENCES // 250),
 ]
 
 
