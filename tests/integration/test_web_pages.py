@@ -52,11 +52,11 @@ def test_its_site_is_away(
     sites: Directory, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     with Directory({"gone": sites["hq"].url.set(port=1, host="127.0.0.1")}) as some:
+        browser = Browser(console(some, tmp_path))
         for page in pages.PAGES:
             if "{site}" not in page.path:
                 continue
             with subtests.test(page=page.path):
-                browser = Browser(console(some, tmp_path))
                 answer = browser.client.get(address(page, "gone"))
                 assert answer.status_code == 503
                 assert "The site does not answer" in answer.text
