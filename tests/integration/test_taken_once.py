@@ -1,7 +1,5 @@
 """Each master takes a transaction once, in all its parts, by whatever way it comes."""
 
-from collections.abc import Callable
-
 import pytest
 from sqlalchemy.exc import OperationalError
 from tenacity import retry, retry_if_exception_type, stop_after_delay
@@ -14,6 +12,7 @@ from masters import rules
 from sites import Directory
 from snaptide.repair import repair
 from tests.fix_db import Clone
+from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, found_group, push_all, push_among, without
 from tests.linked_table import rows, run
 from tests.stories import refresh
@@ -25,10 +24,9 @@ ADD = "UPDATE orders SET qty = qty + {} WHERE id = 1"
 ADD_PARTS = "UPDATE parts SET qty = qty + {} WHERE id = 1"
 
 
-@pytest.fixture
-def world(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once(*MASTERS, "jfk", needs="spark")
+def world(sites: Directory) -> None:
     """Orders and parts, which add up, at three masters; jfk has both from hq."""
-    sites = make_sites(*MASTERS, "jfk")
     for name in MASTERS:
         run(sites[name], "CREATE TABLE parts (id int PRIMARY KEY, qty int)")
     found_group(sites, *MASTERS)
@@ -47,7 +45,6 @@ def world(make_sites: Callable[..., Directory]) -> Directory:
     for table in ("orders", "parts"):
         snapshots.create(sites["jfk"], table, master="hq", updatable=True)
         refresh(sites["jfk"], table)
-    return sites
 
 
 def sums(sites: Directory) -> dict[str, tuple[object, object]]:
