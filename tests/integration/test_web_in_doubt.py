@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -128,14 +129,21 @@ def test_an_administrator_decides_after_typing_it(
 def test_a_deciding_site_that_is_silent(
     linked: Directory, left: str, tmp_path: Path
 ) -> None:
-    with silent(linked, "jfk") as some:
-        page = Browser(console(some, tmp_path, patience=4.0)).get("/sites/hq/indoubt")
-        assert left in page
-        assert "Other sites take long to answer" in page
-    with silent(linked, "hq") as some:
-        page = Browser(console(some, tmp_path, patience=4.0)).get("/sites/jfk/indoubt")
-        assert "decided" in page
-        assert "Other sites take long to answer" in page
+    """A page of each waits out its patience; both wait meanwhile."""
+
+    def page(away: str, asked: str) -> str:
+        folder = tmp_path / away
+        folder.mkdir()
+        with silent(linked, away) as some:
+            browser = Browser(console(some, folder, patience=4.0))
+            return browser.get(f"/sites/{asked}/indoubt")
+
+    with ThreadPoolExecutor() as pool:
+        at_hq, at_jfk = pool.map(page, ("jfk", "hq"), ("hq", "jfk"))
+    assert left in at_hq
+    assert "decided" in at_jfk
+    assert "Other sites take long to answer" in at_hq
+    assert "Other sites take long to answer" in at_jfk
     synchronous.recover(linked["hq"])
 
 
