@@ -221,13 +221,22 @@ def _check_reference(connection: Connection, reference: _Reference) -> None:
         ddl.validate_constraint(connection, child, reference.key.name)
 
 
+def close_to_users(connection: Connection, snapshot: Snapshot) -> None:
+    """Drop the user view, and wait for all who still write the rows.
+
+    Foreign keys and triggers of users write the base table without the view.
+    """
+    ddl.drop_view(connection, snapshot.qualified)
+    if ddl.exists(connection, snapshot.base):
+        ddl.lock(connection, snapshot.base)
+
+
 def drop(connection: Connection, snapshot: Snapshot, *, force: bool) -> None:
-    """Drop all that a snapshot has at its site.
+    """Drop what a snapshot has at its site, after `close_to_users`.
 
     Raises:
         QueueNotEmpty: calls are not delivered yet, and `force` is not set.
     """
-    ddl.drop_view(connection, snapshot.qualified)
     ddl.drop_view(connection, QualifiedName(SCHEMA, snapshot.log_view))
     define.drop_queue(connection, snapshot.key, force=force)
     ddl.drop_table(connection, snapshot.base)

@@ -68,10 +68,11 @@ def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) 
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
             _refuse_asked(connection, found)
-            if not force:
-                _refuse_undelivered(connection, found)
-                _refuse_kept(connection, found)
             with ddl.dropping(f"Snapshot {found.key}"):
+                base_table.close_to_users(connection, found)
+                if not force:
+                    _refuse_undelivered(connection, found)
+                    _refuse_kept(connection, found)
                 base_table.drop(connection, found, force=force)
             claims.forget(connection, claims.id_of(found.base))
             kept.forget(connection, found.key)

@@ -1,8 +1,10 @@
 """Dropping a snapshot that people use: they do not wait, and lose nothing."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from psycopg import Connection
 
 import deferred
 import snapshots
@@ -101,6 +103,39 @@ def test_change_made_meanwhile_is_not_lost(used: Directory, moments: Moments):
     ]
     assert_equal_to_master(jfk)
     assert _registered(hq) == 1
+
+
+def test_cascade_that_commits_meanwhile_is_not_lost(
+    used: Directory, moments: Moments
+) -> None:
+    """A foreign key's action writes the base table, and never touches the user view."""
+    hq, jfk = used["hq"], used["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.line (id int PRIMARY KEY, t int REFERENCES public.t"
+        " ON DELETE SET NULL)",
+        "INSERT INTO public.line VALUES (1, 1)",
+    )
+    log(hq, "line")
+    snapshots.create(jfk, "line", master="hq", updatable=True, group="t")
+    refresh(jfk, "t")
+    with ThreadPoolExecutor() as pool, user(jfk) as session:
+
+        def delete_parent() -> None:
+            session.execute("DELETE FROM public.t WHERE id = 1")
+            pool.submit(_commit_when_waited_for, jfk, session)
+
+        moments.at("snapshot_drop.after_unregister", delete_parent)
+        with pytest.raises(UndeliveredCalls):
+            snapshots.drop(jfk, "line")
+    deferred.push(jfk)
+    assert run(hq, "SELECT * FROM public.line") == [(1, None)]
+
+
+def _commit_when_waited_for(jfk: Site, session: Connection[tuple[Any, ...]]) -> None:
+    waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
+    eventually(lambda: run(jfk, waits), what="the drop to wait")
+    session.commit()
 
 
 def test_drop_gives_way_to_a_long_transaction(
