@@ -173,10 +173,10 @@ def _done(row: Row[Any], marker: Marker) -> bool:
         PositionMismatch: it stands neither in that batch nor right before it.
     """
     at = (marker.batch_no, marker.batch_id)
-    if at == (row.batch_no, row.batch_id):
-        return bool(marker.order_no >= row.batch_end)
+    if at == (row.batch_no, row.batch_id) and marker.order_no <= row.batch_end:
+        return bool(marker.order_no == row.batch_end)
     before = (row.batch_no - 1, row.previous_id)
-    if at == before and marker.order_no >= row.previous_end:
+    if at == before and marker.order_no == row.previous_end:
         return False
     raise PositionMismatch(
         f"{row.name} is at batch {marker.batch_no} of this site, place "

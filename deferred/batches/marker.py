@@ -67,6 +67,17 @@ def read(connection: Connection, sender_id: uuid.UUID) -> Marker:
     return _found(_READ.run(connection, its_id=sender_id)) or Marker()
 
 
+def settled(connection: Connection, sender_id: uuid.UUID) -> Marker:
+    """The marker, when no push moves it any more, and none does until the commit.
+
+    A login of a publication that may not push only reads it.
+    """
+    may_push = func.has_any_column_privilege("snaptide.push_marker", "UPDATE")
+    if not connection.scalar(select(may_push)):
+        return read(connection, sender_id)
+    return _found(_HOLD.run(connection, its_id=sender_id)) or Marker()
+
+
 def seen(facts: Mapping[str, Any] | None) -> Marker:
     """The same from a row with the column `SEEN`."""
     if facts is None:
@@ -255,6 +266,7 @@ _WANTED = select(
     push_marker.c.watched.label("watch_version"),
 ).where(_of(_ID))
 _READ = Prepared(_WANTED)
+_HOLD = Prepared(_WANTED.with_for_update())
 #: The same for statements that read other things as well; takes `its_id`.
 _SEEN = _WANTED.subquery("seen")
 SEEN = (

@@ -222,7 +222,8 @@ def reconcile(
         groups_there = relay.at(target)
     groups_there.restored(origin, target, sender_id, name)
     with target.begin(), origin.begin():
-        at = marker.read(target, sender_id)
+        # A push that began before a repair may still be at work there.
+        at = marker.settled(target, sender_id)
         floor = ledger.reaches_back_to(target, sender_id, at)
         row = origin.execute(
             select(destination).where(destination.c.name == name).with_for_update()

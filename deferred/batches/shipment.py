@@ -62,8 +62,8 @@ class Shipment:
     #: how replication groups want its transactions applied, and their part in that
     terms: Terms = field(default_factory=Terms)
     relay: Relay = NO_GROUP
-    #: the marker's `watch_version` when the batch was admitted
-    watch_version: int = 0
+    #: where the marker stood when the batch was admitted
+    began_at: Marker = field(default_factory=Marker)
     #: when parts of it were sent
     sending: traces.Pieces = field(default_factory=traces.Pieces)
 
@@ -72,7 +72,7 @@ class Shipment:
 
         The watch list may have grown since the batch was admitted.
         """
-        if at.watch_version == self.watch_version:
+        if at.watch_version == self.began_at.watch_version:
             return self.terms.may_hold_duplicates
         return at.watch_version != 0
 
@@ -288,6 +288,6 @@ def prepare_again(
         listed=shipment.listed,
         terms=shipment.terms,
         relay=shipment.relay,
-        watch_version=shipment.watch_version,
+        began_at=shipment.began_at,
         sending=shipment.sending,
     )

@@ -278,7 +278,7 @@ def _admitted(
         queued=queued,
         terms=terms,
         relay=run.relay,
-        watch_version=at.watch_version,
+        began_at=at,
     )
 
 

@@ -74,10 +74,10 @@ def deliver_together(
     to = Marker(
         batch_no=shipment.batch.number, batch_id=shipment.batch.id, order_no=group.end
     )
-    if already_answered(at, to) or _within(at, to, group.after):
+    if already_answered(shipment, at, to) or _within(at, to, group.after):
         target.rollback()
         return Delivered(fresh=False)
-    if at.watch_version != shipment.watch_version:
+    if at.watch_version != shipment.began_at.watch_version:
         target.rollback()
         return Refused()
     faults.point("push.before_apply")

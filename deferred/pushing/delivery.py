@@ -18,7 +18,12 @@ from deferred.batches.provenance import Sender
 from deferred.batches.relay import of_groups
 from deferred.batches.shipment import Shipment
 from deferred.batches.unfit import complete
-from deferred.errors import DestinationQuiet, GivesGoneColumn, TransactionRefused
+from deferred.errors import (
+    DestinationQuiet,
+    GivesGoneColumn,
+    PositionMismatch,
+    TransactionRefused,
+)
 from deferred.options import QUIET, ErrorAction
 from deferred.parked import error_queue, park_reason, skipped
 from deferred.parked.arrived import Arrived
@@ -97,7 +102,7 @@ def deliver(
     begun = begun or begin(shipment, sender, transaction)
     at, counted = begun.at, begun.counted
     to = Marker(batch_no=batch.number, batch_id=batch.id, order_no=transaction.order_no)
-    if already_answered(at, to):
+    if already_answered(shipment, at, to):
         return Delivered(fresh=False)
     faults.point("push.before_apply")
     if not transaction.origin_user.isascii():
@@ -203,15 +208,29 @@ def made_by(transaction: QueuedTransaction) -> SourceTransaction:
     )
 
 
-def already_answered(at: Marker, to: Marker) -> bool:
+def already_answered(shipment: Shipment, at: Marker, to: Marker) -> bool:
     """Whether the destination has answered this transaction already.
 
-    The marker cannot be in a batch older than the one before ours: `next_batch` has
-    compared them. If it is in a later batch, another pusher has moved it.
+    If the marker is in a later batch, another pusher has moved it. Until it comes to
+    our batch, it has to stand where that was cut. It does not if the site was repaired
+    while a push was at work: that push went on in a batch which the site has cut short.
+
+    Raises:
+        PositionMismatch: the destination has other transactions than those before.
     """
     if at.batch_id == to.batch_id:
         return at.order_no >= to.order_no
-    return at.batch_no >= to.batch_no
+    if at.batch_no > to.batch_no:
+        return True
+    if at != shipment.began_at:
+        raise PositionMismatch(
+            f"Another push to {shipment.batch.destination} went on in batch "
+            f"{at.batch_no}, up to place {at.order_no}.",
+            destination=shipment.batch.destination,
+            marker=at.batch_no,
+            batch=to.batch_no,
+        )
+    return False
 
 
 def try_apply(

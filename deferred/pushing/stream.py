@@ -161,7 +161,7 @@ class Stream:
         if not order.reached(piece.place, piece.waits_for):
             return False
         if not marker.lock_shared(
-            self.shipment.target, self.sender.id, self.shipment.watch_version
+            self.shipment.target, self.sender.id, self.shipment.began_at.watch_version
         ):
             order.halt(piece.place)
             self._undo()

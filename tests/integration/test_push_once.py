@@ -133,6 +133,7 @@ def test_an_interrupted_pusher_whose_statement_has_failed_lets_another_push(
 
 def test_pusher_whose_lock_was_lost_applies_nothing_twice(orders: Directory) -> None:
     """Two pushers hold the same batch; the marker lets one of them through."""
+    deferred.push(orders["jfk"])  # the two agree; before, each would cut its own
     run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
     with orders["jfk"].transaction() as origin:
         origin_id = identity.read(origin).site_id
@@ -162,7 +163,7 @@ def test_two_pushers_without_the_lock_wait_for_the_marker(orders: Directory) -> 
         batch, _ = cut
         [transaction] = queued_transactions(origin, batch, -1, batch.end)()
         origin.commit()
-        shipment = prepare_shipment(origin, target, batch, [])
+        shipment = replace(prepare_shipment(origin, target, batch, []), began_at=at)
         assert deliver(shipment, who, transaction).fresh
 
         def deliver_again() -> None:

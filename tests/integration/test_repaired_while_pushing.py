@@ -1,0 +1,90 @@
+"""A site is repaired while a push of before is still at work at the master."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+import deferred
+from deferred.errors import PositionMismatch, PushInterrupted
+from masters import rules
+from sites import Directory
+from snaptide.repair import repair
+from tests.fix_moments import Moments
+from tests.fix_worker import eventually
+from tests.fix_worlds import prepared_once
+from tests.let_go import END_LOCKS
+from tests.linked_table import link, rows, run, run_everywhere
+
+
+@prepared_once("hq", "jfk")
+def adding(sites: Directory) -> None:
+    """Three transactions wait; two are committed together at hq, the last alone."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    link(sites, "orders", "id int PRIMARY KEY, qty int NOT NULL")
+    rules.set_column_group(hq, "orders", "qty", ["qty"])
+    rules.add_update_resolution(hq, "orders", "qty", "additive")
+    run_everywhere(sites, "INSERT INTO orders VALUES (1, 0)")
+    for amount in (100, 10, 1):
+        run(jfk, f"UPDATE orders SET qty = qty + {amount}")
+
+
+def _losing(sites: Directory, meanwhile: Callable[[], None]) -> Callable[[], None]:
+    """The push loses its session at the site, which is repaired, before it goes on."""
+
+    def lose() -> None:
+        run(sites["jfk"], END_LOCKS)
+        repair(sites["jfk"], restored=True)
+        meanwhile()
+
+    return lose
+
+
+def _push(sites: Directory) -> None:
+    with pytest.raises(PushInterrupted):
+        deferred.push(sites["jfk"], batch_size=1)
+
+
+def test_agreement_waits_for_it(adding: Directory, moments: Moments) -> None:
+    hq, jfk = adding["hq"], adding["jfk"]
+    later: list[Future[deferred.PushReport]] = []
+    with ThreadPoolExecutor() as pool:
+
+        def push_again() -> None:
+            later.append(pool.submit(deferred.push, jfk))
+            blocked = "SELECT 1 FROM pg_locks WHERE NOT granted"
+            eventually(lambda: run(hq, blocked), what="the next push to wait")
+
+        lose = _losing(adding, push_again)
+        moments.at("push.after_commit", lambda: moments.at("push.after_apply", lose))
+        _push(adding)
+        assert later[0].result().transactions == 0
+    assert rows(hq) == [(1, 111)]
+
+
+def test_what_it_brings_later_is_noticed(adding: Directory, moments: Moments) -> None:
+    hq, jfk = adding["hq"], adding["jfk"]
+    cut, done = Event(), Event()
+    later: list[Future[deferred.PushReport]] = []
+    with ThreadPoolExecutor() as pool:
+
+        def push_again() -> None:
+            def wait() -> None:
+                cut.set()
+                assert done.wait(60)
+
+            moments.at("push.after_cut", wait)
+            later.append(pool.submit(deferred.push, jfk))
+            assert cut.wait(60)
+
+        moments.at("push.after_commit", _losing(adding, push_again))
+        _push(adding)
+        done.set()
+        with pytest.raises(PositionMismatch):
+            later[0].result()
+    with pytest.raises(PositionMismatch):
+        deferred.push(jfk)
+    repair(jfk, restored=True)
+    assert deferred.push(jfk).transactions == 0
+    assert rows(hq) == [(1, 111)]
