@@ -15,8 +15,9 @@ import pytest
 import masters
 import snapshots
 from sites import Directory
+from tests.fix_worker import ROOT
 from tests.linked_table import as_refresh, run
-from tests.processes import BORROWED, ROOT, java_of_this_process
+from tests.processes import BORROWED, java_of_this_process
 from tests.stories import refresh
 
 DIFFERENCES = int(os.environ.get("SNAPTIDE_DIFFERENCES", "10000"))
