@@ -62,6 +62,12 @@ class LongRunning(PostgresServer):
         """A session of the superuser's."""
         return psycopg.connect(self.url(), autocommit=True)
 
+    def stop(self) -> None:
+        """Stop the server, and end the session before."""
+        if "session" in self.__dict__:
+            self.session.close()
+        super().stop()
+
     def _execute(self, statement: sql.Composed) -> None:
         self.session.execute(statement)
 

@@ -22,11 +22,16 @@ from sites import Directory
 from snaptide.application import ORDINARY, queue_of
 from snaptide.embedded import RedisServer
 from tests.fix_hosts import Host
+from tests.forked import Program
 
 ROOT = Path(__file__).resolve().parent.parent
 
 #: More settings, for workers that push when they are asked to, and at no commit.
 NOT_LISTENING = "[worker]\nlisten = false\n"
+
+#: Variables that are read when they are needed. Others are for the interpreter, or for
+#: what is loaded before it: a process with these has to be begun anew.
+_OURS = "SNAPTIDE_"
 
 _numbers = itertools.count()
 
@@ -50,11 +55,17 @@ class Service:
         enter: Sequence[str] = (),
     ) -> None:
         self.log = folder / f"{arguments[2]}-{next(_numbers)}.log"
+        self.log.touch()
+        variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+        self._process: Program | subprocess.Popen[bytes]
+        if not enter and all(name.startswith(_OURS) for name in environment):
+            self._process = Program(arguments, folder, variables, self.log)
+            return
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*enter, sys.executable, "-m", *arguments],
                 cwd=folder,
-                env={**os.environ, **environment},
+                env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -104,11 +115,12 @@ class Service:
         self._each(psutil.Process.resume)
 
     def _each(self, do: Callable[[psutil.Process], None]) -> None:
-        process = psutil.Process(self.pid)
-        for one in (process, *process.children(recursive=True)):
-            # A child may end by itself meanwhile.
-            with suppress(psutil.NoSuchProcess):
-                do(one)
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self.pid)
+            for one in (process, *process.children(recursive=True)):
+                # Any of them may end by itself meanwhile.
+                with suppress(psutil.NoSuchProcess):
+                    do(one)
 
     def interrupt(self) -> None:
         """Do as Ctrl-C does."""
@@ -180,7 +192,6 @@ class Services:
     def _start(self, arguments: list[str], environment: dict[str, str]) -> Service:
         fixed = {
             "SNAPTIDE_CONFIG": str(self.config),
-            "PYTHONPATH": str(ROOT),
             # Most tests end before Spark would be there.
             "SNAPTIDE_WORKER__WARM": "false",
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from sites import Directory
+from tests.forked import CONTEXT, take_over
 from tests.let_go import wait_until_let_go
 
 #: How a program that `ended` runs begins.
@@ -40,19 +40,6 @@ SparkContext(
     conf=SparkConf(_jconf=context.conf()),
 )
 """
-
-#: They are forked from one that has imported all this: it takes seconds each time.
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    [
-        *("tests.campaign.bank", "tests.campaign.group_verbs"),
-        # The second brings Pandas, which a context asks for.
-        *("pyspark.sql.classic.dataframe", "pyspark.testing", "pyarrow.dataset"),
-        *("snapshots.spark.session", "snapshots.spark.diff", "snapshots.spark.load"),
-        *("snapshots.refreshing.refresh", "snapshots.rectify.run"),
-        *("snapshots.images.make", "snapshots.images.load", "groups.rectify.run"),
-    ]
-)
 
 
 class Elsewhere:
@@ -141,11 +128,8 @@ def _execute(
     printed: tuple[Path, Path],
 ) -> None:
     """Be the process of a program, which prints to these files."""
-    for number, file in enumerate(printed, start=1):
-        with file.open("w") as stream:
-            os.dup2(stream.fileno(), number)
-    os.environ.clear()
-    os.environ.update(environment)
+    stdout, stderr = printed
+    take_over(environment, stdout=stdout, stderr=stderr)
     sys.argv = ["-c", *arguments]
     exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
 

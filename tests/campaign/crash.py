@@ -19,7 +19,7 @@ from tests.campaign.deck import Card
 from tests.campaign.kinds import ANY_TIME, Crash
 from tests.campaign.verbs import Verb
 from tests.campaign.world import World
-from tests.processes import CONTEXT
+from tests.forked import CONTEXT
 
 #: Within so many seconds all has to go on by itself.
 PATIENCE = 180

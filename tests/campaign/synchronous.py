@@ -26,7 +26,7 @@ from tests.campaign import crash
 from tests.campaign.bank import Bank, Teller, transfer
 from tests.campaign.kinds import ANY_TIME, Crash
 from tests.campaign.servers import Servers
-from tests.processes import CONTEXT
+from tests.forked import CONTEXT
 
 #: Crashes before the end state is compared.
 EPISODE = 20
