@@ -14,6 +14,7 @@ from tests.seeds import ALWAYS_THE_SAME
 pytest_plugins = (
     # First: the others tell it their passwords.
     "tests.fix_secrets",
+    "tests.turns",
     "tests.fix_db",
     "tests.fix_homes",
     "tests.fix_hosts",

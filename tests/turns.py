@@ -1,0 +1,70 @@
+"""Which values of a test are played: all of them, or in CI a third at each commit.
+
+CI gives a commit 90 minutes of two cores; on a slow day the whole suite takes longer.
+Much of it is tests of many values, which walk the same way through the product. Of each
+such test CI plays a third, chosen by the commit: a commit is judged the same each time,
+and the next ones judge the others. Whoever types `make test` plays all.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from tests.seeds import ALWAYS_THE_SAME
+
+#: So many commits play all values, if chance has it; a test of fewer values plays all.
+PARTS = 3
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    if not ALWAYS_THE_SAME:
+        return
+    costly = (i.nodeid for i in items if "server" in getattr(i, "fixturenames", ()))
+    others = left_out(costly, _turn())
+    config.hook.pytest_deselected(items=[i for i in items if i.nodeid in others])
+    items[:] = [i for i in items if i.nodeid not in others]
+
+
+def left_out(ids: Iterable[str], turn: int) -> set[str]:
+    """The tests that are not played in a turn, among those with these ids.
+
+    Parameters:
+        turn: from 0 to PARTS - 1.
+    """
+    values: dict[str, list[str]] = defaultdict(list)
+    for one in ids:
+        test, _, value = one.partition("[")
+        if value:
+            values[test].append(one)
+    # Shuffled: each third value may have the same in common.
+    orders = (sorted(of, key=_shuffled) for of in values.values() if len(of) >= PARTS)
+    return {
+        one
+        for order in orders
+        for number, one in enumerate(order)
+        if number % PARTS != turn
+    }
+
+
+def _shuffled(one: str) -> tuple[int, str]:
+    return crc32(one.encode()), one
+
+
+def _turn() -> int:
+    """The turn of the commit that is checked out."""
+    found = subprocess.run(
+        ["git", "rev-parse", "HEAD"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(found.stdout, 16) % PARTS
