@@ -5,6 +5,7 @@ import pytest
 import snapshots
 from sites import Directory
 from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
 from tests.linked_table import run
 from tests.sent import sent
 
@@ -14,8 +15,7 @@ PARENTS = "SELECT * FROM public.p ORDER BY id"
 CHILDREN = "SELECT * FROM public.c ORDER BY id"
 
 
-@pytest.fixture
-def hq(sites: Directory):
+def _make_tables(sites: Directory) -> None:
     run(
         sites["hq"],
         "CREATE TABLE public.p (id int PRIMARY KEY, v text)",
@@ -25,15 +25,27 @@ def hq(sites: Directory):
         "INSERT INTO public.c SELECT i, i, NULL FROM generate_series(1, 9) i",
     )
     log(sites["hq"], "p", "c")
-    return sites["hq"]
 
 
-@pytest.fixture
-def jfk(sites: Directory, hq):
+@prepared_once("hq", "jfk")
+def tables(sites: Directory) -> None:
+    _make_tables(sites)
+
+
+@prepared_once("hq", "jfk", needs="spark")
+def family(sites: Directory) -> None:
+    _make_tables(sites)
     for name in ("c", "p"):
         snapshots.create(sites["jfk"], name, master="hq", group="g", updatable=True)
     snapshots.refresh(sites["jfk"], "g")
-    return sites["jfk"]
+
+
+@pytest.fixture
+def sites(request: pytest.FixtureRequest) -> Directory:
+    """With snapshots for a test that takes `jfk`, else with the master's tables alone."""
+    both = "jfk" in request.fixturenames
+    made: Directory = request.getfixturevalue("family" if both else "tables")
+    return made
 
 
 def pull(site, **options):
