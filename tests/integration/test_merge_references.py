@@ -42,7 +42,7 @@ def family(sites: Directory) -> None:
 
 @pytest.fixture
 def sites(request: pytest.FixtureRequest) -> Directory:
-    """With snapshots for a test that takes `jfk`, else with the master's tables alone."""
+    """With snapshots for a test that takes `jfk`; else the tables alone."""
     both = "jfk" in request.fixturenames
     made: Directory = request.getfixturevalue("family" if both else "tables")
     return made
