@@ -24,7 +24,10 @@ MANY = 66_000
 #: Megabytes that a large transaction may take more than a small one.
 MORE = 15
 
-pytestmark = pytest.mark.timeout(300 + CALLS // 500)
+#: Seconds that a test, and so what it does at a time, may take.
+LIMIT = 300 + CALLS // 500
+
+pytestmark = pytest.mark.timeout(LIMIT)
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def items(sites: Directory) -> Directory:
 def memory(sites: Directory, function: Callable[..., object], *given: object) -> int:
     """Call a function with the sites in a process of its own; its peak memory in MB."""
     urls = {n: s.url.render_as_string(hide_password=False) for n, s in sites.items()}
-    status, peak = Elsewhere(_peak, urls, function, *given).end()
+    status, peak = Elsewhere(_peak, urls, function, *given).end(seconds=LIMIT)
     assert status == 0, peak
     return int(peak) // 1024
 
