@@ -204,6 +204,10 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
                 site=site.name,
             )
         pair = reconcile.confirm(origin, target, here, there)
+        if not reconcile.has_agreed(here, there.identity):
+            # To agree, it has waited for what another push was just applying.
+            with autocommit(target):
+                there = reconcile.look_there(target, name, here.identity, also=_ALSO)
         if run.numbered:
             contact.keep_supplied(origin, target, pair)
         if there.row.concerned:

@@ -63,6 +63,27 @@ def test_agreement_waits_for_it(adding: Directory, moments: Moments) -> None:
     assert rows(hq) == [(1, 111)]
 
 
+def test_agreement_waits_for_it_in_a_later_batch(
+    adding: Directory, moments: Moments
+) -> None:
+    """The place where the marker stood before the wait is in no batch of the site."""
+    hq, jfk = adding["hq"], adding["jfk"]
+    deferred.push(jfk)
+    run(jfk, "UPDATE orders SET qty = qty + 1000")
+    later: list[Future[deferred.PushReport]] = []
+    with ThreadPoolExecutor() as pool:
+
+        def push_again() -> None:
+            later.append(pool.submit(deferred.push, jfk))
+            blocked = "SELECT 1 FROM pg_locks WHERE NOT granted"
+            eventually(lambda: run(hq, blocked), what="the next push to wait")
+
+        moments.at("push.after_apply", _losing(adding, push_again))
+        _push(adding)
+        assert later[0].result().transactions == 0
+    assert rows(hq) == [(1, 1111)]
+
+
 def test_what_it_brings_later_is_noticed(adding: Directory, moments: Moments) -> None:
     hq, jfk = adding["hq"], adding["jfk"]
     cut, done = Event(), Event()
