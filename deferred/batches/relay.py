@@ -44,8 +44,8 @@ class Terms:
 class Before:
     """What was found before a batch."""
 
-    #: the destination's marker may have changed
-    marker_moved: bool = False
+    #: the destination's watch list may have grown
+    may_watch: bool = False
     #: the shapes of the origin's tables that are in groups
     versions: Mapping[QualifiedName, SchemaVersion] = field(default_factory=dict)
 

@@ -128,8 +128,9 @@ def _push_batch(
         with autocommit(target):
             run.relay = relay.at(target)
     before = run.relay.before_batch(origin, target)
-    if before.marker_moved:
-        at = _marker(target, sender)
+    if before.may_watch:
+        # The place stays that of the cut: if another push has gone on, it is noticed.
+        at = replace(at, watch_version=_marker(target, sender).watch_version)
     faults.point("push.after_cut")
     shipment = _admitted(ends, found, queues, sender, at, run, before)
     run.expect(lambda: _calls_left(origin, batch.destination))

@@ -101,9 +101,7 @@ class PushRelay(Relay):
         watches = duplicate_watch.of(seen.watches)
         if watches:
             duplicate_watch.watch_for(target, watches)
-        return Before(
-            marker_moved=bool(watches), versions=group_schema.of(seen.versions)
-        )
+        return Before(may_watch=bool(watches), versions=group_schema.of(seen.versions))
 
     def admit_batch(
         self,

@@ -7,6 +7,7 @@ from threading import Event
 import pytest
 
 import deferred
+from deferred.batches.relay import Before, Relay
 from deferred.errors import PositionMismatch, PushInterrupted
 from masters import rules
 from sites import Directory
@@ -84,7 +85,18 @@ def test_agreement_waits_for_it_in_a_later_batch(
     assert rows(hq) == [(1, 1111)]
 
 
-def test_what_it_brings_later_is_noticed(adding: Directory, moments: Moments) -> None:
+@pytest.mark.parametrize("watching", [False, True])
+def test_what_it_brings_later_is_noticed(
+    adding: Directory,
+    moments: Moments,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    watching: bool,
+) -> None:
+    """Also if it watches for transactions, and so reads the marker after the cut."""
+    if watching:
+        read_again = Before(may_watch=True)
+        monkeypatch.setattr(Relay, "before_batch", lambda *_: read_again)
     hq, jfk = adding["hq"], adding["jfk"]
     cut, done = Event(), Event()
     later: list[Future[deferred.PushReport]] = []
@@ -95,7 +107,7 @@ def test_what_it_brings_later_is_noticed(adding: Directory, moments: Moments) ->
                 cut.set()
                 assert done.wait(60)
 
-            moments.at("push.after_cut", wait)
+            moments.at("push.before_cut_commit", wait)
             later.append(pool.submit(deferred.push, jfk))
             assert cut.wait(60)
 
