@@ -43,6 +43,7 @@ from deferred.catalog import (
 )
 from sites.capture.position import STRETCH
 from sites.sessions import settings
+from sites.sessions.exchange import Later
 from sites.sessions.prepared import Prepared
 from sites.transfer.types import NativeType, PgSnapshot
 
@@ -87,9 +88,31 @@ def _numbers(array: str | None) -> list[int]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a push has noted of a batch, if nothing was noted of one of its number.
+
+    Another push may have cut one, of a site that was repaired meanwhile. Which of the
+    two the ledger has to name is certain when the marker comes to one.
+    """
+
+    asked: Later
+    values: Mapping[str, Any]
+
+    def put_right(self, target: Connection) -> None:
+        """Name this batch, to which the caller moves the marker that it has locked."""
+        if self.asked.answer().one_or_none() is None:
+            _RENOTED.run(target, **self.values)
+
+    def is_there(self, target: Connection) -> bool:
+        """Whether the ledger names this batch, and no other one of its number."""
+        its = {name: self.values[name] for name in ("its_origin_id", "its_number")}
+        return bool(_NAMED.run(target, **its).scalar() == self.values["its_id"])
+
+
 def note(
     target: Connection, sender_id: uuid.UUID, batch: Batch, listed: Listing
-) -> None:
+) -> Noted:
     """Record at the destination the transactions of a batch, before it is applied.
 
     The only transaction of a batch is applied in the same transaction. Otherwise the
@@ -103,33 +126,37 @@ def note(
         "traceparent": batch.traceparent,
         **listed.lists,
     }
+    values = {f"its_{name}": value for name, value in facts.items()}
     noted = _noted(flushed=len(listed.orders) == 1)
-    noted.hold(target, **{f"its_{name}": value for name, value in facts.items()})
+    return Noted(noted.hold(target, **values), values)
+
+
+def _given(name: str) -> ColumnElement[Any]:
+    return sa.bindparam(f"its_{name}", type_=push_batch.c[name].type)
+
+
+_KEYS = {name: _given(name) for name in ("origin_id", "number")}
+_VALUES = {name: _given(name) for name in ("id", "traceparent")} | {
+    name: cast(sa.bindparam(f"its_{name}", type_=Text), push_batch.c[name].type)
+    for name in ("orders", "started", "transactions", "origins", "made")
+}
+_NAMED = Prepared(
+    select(push_batch.c.id).where(
+        *(push_batch.c[name] == value for name, value in _KEYS.items())
+    )
+)
+_RENOTED = Prepared(
+    sa.update(push_batch)
+    .where(*(push_batch.c[name] == value for name, value in _KEYS.items()))
+    .where(push_batch.c.id != _VALUES["id"])
+    .values(_VALUES)
+)
 
 
 @cache
 def _noted(*, flushed: bool) -> Prepared:
-    columns = push_batch.c
-
-    def given(name: str) -> ColumnElement[Any]:
-        return sa.bindparam(f"its_{name}", type_=columns[name].type)
-
-    keys = {name: given(name) for name in ("origin_id", "number")}
-    values = {name: given(name) for name in ("id", "traceparent")} | {
-        name: cast(sa.bindparam(f"its_{name}", type_=Text), columns[name].type)
-        for name in ("orders", "started", "transactions", "origins", "made")
-    }
-    # A batch of that number with another id was shipped, but nothing of it applied.
-    noted = (
-        insert(push_batch)
-        .values(**keys, **values)
-        .on_conflict_do_update(
-            index_elements=[columns.origin_id, columns.number],
-            set_=values,
-            where=columns.id != values["id"],
-        )
-    )
-    return Prepared(noted if flushed else noted.returning(settings.UNFLUSHED))
+    noted = insert(push_batch).values(**_KEYS, **_VALUES).on_conflict_do_nothing()
+    return Prepared(noted.returning(sa.true() if flushed else settings.UNFLUSHED))
 
 
 def with_facts(some: FromClause) -> Select[Any]:

@@ -15,7 +15,7 @@ from deferred import sqlstate
 from deferred.batches import gone_columns, lifting, work
 from deferred.batches.batch import PART, Batch, QueuedTransaction, placed
 from deferred.batches.gone_columns import Gone
-from deferred.batches.ledger import Listing
+from deferred.batches.ledger import Listing, Noted
 from deferred.batches.lifting import Lift
 from deferred.batches.marker import Marker
 from deferred.batches.relay import NO_GROUP, Relay, Terms
@@ -57,6 +57,8 @@ class Shipment:
     giving: frozenset[int] = frozenset()
     #: its transactions, as the ledger has them
     listed: Listing = field(default_factory=Listing)
+    #: what the ledger was told of it
+    noted: Noted | None = None
     #: waits for its only transaction, if there is one and it was asked for
     queued: Callable[[], list[QueuedTransaction]] | None = None
     #: how replication groups want its transactions applied, and their part in that
@@ -75,6 +77,15 @@ class Shipment:
         if at.watch_version == self.began_at.watch_version:
             return self.terms.may_hold_duplicates
         return at.watch_version != 0
+
+    def enter(self, at: Marker) -> None:
+        """Have the ledger name this batch, if its first transaction is applied now.
+
+        Parameters:
+            at: the marker, which is locked.
+        """
+        if self.noted is not None and at.batch_id != self.batch.id:
+            self.noted.put_right(self.target)
 
     @property
     def may_change_values(self) -> bool:
@@ -286,6 +297,7 @@ def prepare_again(
     return replace(
         again,
         listed=shipment.listed,
+        noted=shipment.noted,
         terms=shipment.terms,
         relay=shipment.relay,
         began_at=shipment.began_at,

@@ -155,10 +155,10 @@ def _prepared_again(
     again = prepare_again(
         shipment, shipment.origin, shipment.target, not_lifted=not_lifted
     )
-    ledger.note(shipment.target, sender.id, shipment.batch, shipment.listed)
+    noted = ledger.note(shipment.target, sender.id, shipment.batch, shipment.listed)
     shipment.target.commit()
     shipment.origin.commit()
-    return again
+    return replace(again, noted=noted)
 
 
 def _each_as_far_as_it_fits(

@@ -140,7 +140,8 @@ def _push_batch(
         target.rollback()
         return at
     groups = planned(shipment, at.within(batch.id), run.options, run.left())
-    ledger.note(target, sender.id, batch, listed)
+    noted = ledger.note(target, sender.id, batch, listed)
+    shipment = replace(shipment, noted=noted)
     faults.point("push.before_lay_commit")
     if sum(map(len, groups)) > 1:
         target.commit()  # a single transaction's shipment commits this with it

@@ -80,6 +80,7 @@ def deliver_together(
     if at.watch_version != shipment.began_at.watch_version:
         target.rollback()
         return Refused()
+    shipment.enter(at)
     faults.point("push.before_apply")
     answer = try_apply_group(
         shipment, sender, unit_of(shipment, sender, group), patient=patient

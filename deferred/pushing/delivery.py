@@ -104,6 +104,7 @@ def deliver(
     to = Marker(batch_no=batch.number, batch_id=batch.id, order_no=transaction.order_no)
     if already_answered(shipment, at, to):
         return Delivered(fresh=False)
+    shipment.enter(at)
     faults.point("push.before_apply")
     if not transaction.origin_user.isascii():
         transaction = _with_user_that_fits(connection, transaction)
@@ -211,9 +212,9 @@ def made_by(transaction: QueuedTransaction) -> SourceTransaction:
 def already_answered(shipment: Shipment, at: Marker, to: Marker) -> bool:
     """Whether the destination has answered this transaction already.
 
-    If the marker is in a later batch, another pusher has moved it. Until it comes to
-    our batch, it has to stand where that was cut. It does not if the site was repaired
-    while a push was at work: that push went on in a batch which the site has cut short.
+    If the marker is in a later batch, another pusher has moved it there from our batch.
+    Until it comes to that, it has to stand where that was cut. It does not if the site
+    was repaired while a push was at work, which went on in batches of its own.
 
     Raises:
         PositionMismatch: the destination has other transactions than those before.
@@ -221,8 +222,11 @@ def already_answered(shipment: Shipment, at: Marker, to: Marker) -> bool:
     if at.batch_id == to.batch_id:
         return at.order_no >= to.order_no
     if at.batch_no > to.batch_no:
-        return True
-    if at != shipment.began_at:
+        noted = shipment.noted
+        gone_on = noted is not None and not noted.is_there(shipment.target)
+    else:
+        gone_on = at != shipment.began_at
+    if gone_on:
         raise PositionMismatch(
             f"Another push to {shipment.batch.destination} went on in batch "
             f"{at.batch_no}, up to place {at.order_no}.",
@@ -230,7 +234,7 @@ def already_answered(shipment: Shipment, at: Marker, to: Marker) -> bool:
             marker=at.batch_no,
             batch=to.batch_no,
         )
-    return False
+    return at.batch_no > to.batch_no
 
 
 def try_apply(

@@ -216,6 +216,7 @@ class Stream:
             order.halt(piece.place)  # another pusher has gone on
             self._undo()
             return False
+        self.shipment.enter(piece.at)
         compiled.note_applied(self.shipment, self.sender, piece.group)
         faults.point("stream.before_commit")
         target.commit()

@@ -1,17 +1,21 @@
 """A site is repaired while a push of before is still at work at the master."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Event
 
 import pytest
+from sqlalchemy.exc import OperationalError
+from tenacity import retry, retry_if_exception_type, stop_after_delay
 
 import deferred
 from deferred.batches.relay import Before, Relay
 from deferred.errors import PositionMismatch, PushInterrupted
 from masters import rules
-from sites import Directory
+from sites import Directory, Site
 from snaptide.repair import repair
+from tests.fix_db import Clone
 from tests.fix_moments import Moments
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
@@ -121,3 +125,63 @@ def test_what_it_brings_later_is_noticed(
     repair(jfk, restored=True)
     assert deferred.push(jfk).transactions == 0
     assert rows(hq) == [(1, 111)]
+
+
+@pytest.mark.parametrize("another", [False, True], ids=["in it", "and in the next"])
+def test_the_ledger_keeps_what_was_brought(
+    adding: Directory, clone: Clone, moments: Moments, *, another: bool
+) -> None:
+    """Both sites have cut a batch of the same number, and noted it at the master."""
+    hq, jfk = adding["hq"], adding["jfk"]
+    deferred.push(jfk)
+    backup = _back_up(adding, clone)
+    for amount in (1000, 2000):
+        run(jfk, f"UPDATE orders SET qty = qty + {amount}")
+    cut, done = Event(), Event()
+    later: list[Future[deferred.PushReport]] = []
+    with ThreadPoolExecutor() as pool, _restored(adding, backup) as restored:
+
+        def push_again() -> None:
+            def wait() -> None:
+                cut.set()
+                assert done.wait(60)
+
+            repair(restored, restored=True)
+            if another:
+                run(jfk, "UPDATE orders SET qty = qty + 4000")
+            for amount in (10000, 20000):
+                run(restored, f"UPDATE orders SET qty = qty + {amount}")
+            moments.at("push.after_plan", wait)
+            later.append(pool.submit(deferred.push, restored, group_max_calls=1))
+            assert cut.wait(60)
+
+        moments.at("push.after_plan", push_again)
+        assert deferred.push(jfk).transactions == 2 + another
+        done.set()
+        with pytest.raises(PositionMismatch):
+            later[0].result()
+        repair(restored, restored=True)
+        assert deferred.push(restored).transactions == 2
+    assert rows(hq) == [(1, 33111 + 4000 * another)]
+
+
+@retry(retry=retry_if_exception_type(OperationalError), stop=stop_after_delay(90))
+def _back_up(sites: Directory, clone: Clone) -> str:
+    """A copy of jfk as it is now."""
+    name = sites["jfk"].url.database
+    assert name is not None
+    sites.close()
+    return clone(name, "jfk")
+
+
+@contextmanager
+def _restored(sites: Directory, backup: str) -> Iterator[Site]:
+    """The site jfk from its backup, while the other one is still there."""
+    urls = {
+        name: site.url.set(drivername="postgresql").render_as_string(
+            hide_password=False
+        )
+        for name, site in sites.items()
+    }
+    with Directory({**urls, "jfk": backup}) as some:
+        yield some["jfk"]
