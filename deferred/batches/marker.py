@@ -75,6 +75,7 @@ def settled(connection: Connection, sender_id: uuid.UUID) -> Marker:
     may_push = func.has_any_column_privilege("snaptide.push_marker", "UPDATE")
     if not connection.scalar(select(may_push)):
         return read(connection, sender_id)
+    request_exclusive(connection, sender_id)
     return _found(_HOLD.run(connection, its_id=sender_id)) or Marker()
 
 
