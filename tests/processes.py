@@ -65,6 +65,8 @@ class Elsewhere:
         """Wait for it; its exit status, and what it returned or raised."""
         self._process.join(seconds)
         status = self._process.exitcode
+        if status is None:
+            self._process.kill()
         assert status is not None, f"it does not end in {seconds:g} seconds"
         try:
             return status, self._answer.recv()
