@@ -41,8 +41,10 @@ class PositionMismatch(SnaptideError):
 
     code = "SNP-304"
     hint = (
-        "One of the two databases was restored. Nothing was applied, and queued "
-        "changes are kept. Run snaptide site check NAME to see what to do."
+        "One of the two databases was restored, or a push that was at work during a "
+        "repair has gone on. Nothing was applied, and queued changes are kept. Run "
+        "snaptide site check NAME to see what to do; if it finds nothing, run it for "
+        "the site that pushes with --repair --restored."
     )
 
 
