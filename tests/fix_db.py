@@ -4,7 +4,6 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 from tenacity import retry, retry_if_exception_type, stop_after_delay
 
 from snaptide.embedded import PostgresServer
@@ -57,19 +57,31 @@ class LongRunning(PostgresServer):
     long to open as a database takes to be copied.
     """
 
-    @cached_property
+    _session: psycopg.Connection | None = None
+
+    @property
     def session(self) -> psycopg.Connection:
-        """A session of the superuser's."""
-        return psycopg.connect(self.url(), autocommit=True)
+        """A session of the superuser's; another one if a test broke off in it."""
+        if self._session is None or not _is_free(self._session):
+            self._end_session()
+            self._session = psycopg.connect(self.url(), autocommit=True)
+        return self._session
 
     def stop(self) -> None:
         """Stop the server, and end the session before."""
-        if "session" in self.__dict__:
-            self.session.close()
+        self._end_session()
         super().stop()
+
+    def _end_session(self) -> None:
+        if self._session is not None:
+            self._session.close()
 
     def _execute(self, statement: sql.Composed) -> None:
         self.session.execute(statement)
+
+
+def _is_free(session: psycopg.Connection) -> bool:
+    return session.info.transaction_status is TransactionStatus.IDLE
 
 
 class MakeDatabase(Protocol):
