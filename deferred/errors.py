@@ -41,10 +41,8 @@ class PositionMismatch(SnaptideError):
 
     code = "SNP-304"
     hint = (
-        "One of the two databases was restored, or a push that was at work during a "
-        "repair has gone on. Nothing was applied, and queued changes are kept. Run "
-        "snaptide site check NAME to see what to do; if it finds nothing, run it for "
-        "the site that pushes with --repair --restored."
+        "A database was restored, or a push from before a repair went on. Changes stay "
+        "queued. Run snaptide site check NAME; at need, with --repair --restored."
     )
 
 
