@@ -51,20 +51,27 @@ def _push(sites: Directory) -> None:
         deferred.push(sites["jfk"], batch_size=1)
 
 
-def test_agreement_waits_for_it(adding: Directory, moments: Moments) -> None:
-    hq, jfk = adding["hq"], adding["jfk"]
+@contextmanager
+def _pushing_again(sites: Directory) -> Iterator[Callable[[], None]]:
+    """A function that pushes until it waits; in the end it has had nothing to push."""
     later: list[Future[deferred.PushReport]] = []
     with ThreadPoolExecutor() as pool:
 
         def push_again() -> None:
-            later.append(pool.submit(deferred.push, jfk))
+            later.append(pool.submit(deferred.push, sites["jfk"]))
             blocked = "SELECT 1 FROM pg_locks WHERE NOT granted"
-            eventually(lambda: run(hq, blocked), what="the next push to wait")
+            eventually(lambda: run(sites["hq"], blocked), what="the next push to wait")
 
+        yield push_again
+        assert later[0].result().transactions == 0
+
+
+def test_agreement_waits_for_it(adding: Directory, moments: Moments) -> None:
+    hq = adding["hq"]
+    with _pushing_again(adding) as push_again:
         lose = _losing(adding, push_again)
         moments.at("push.after_commit", lambda: moments.at("push.after_apply", lose))
         _push(adding)
-        assert later[0].result().transactions == 0
     assert rows(hq) == [(1, 111)]
 
 
@@ -75,17 +82,9 @@ def test_agreement_waits_for_it_in_a_later_batch(
     hq, jfk = adding["hq"], adding["jfk"]
     deferred.push(jfk)
     run(jfk, "UPDATE orders SET qty = qty + 1000")
-    later: list[Future[deferred.PushReport]] = []
-    with ThreadPoolExecutor() as pool:
-
-        def push_again() -> None:
-            later.append(pool.submit(deferred.push, jfk))
-            blocked = "SELECT 1 FROM pg_locks WHERE NOT granted"
-            eventually(lambda: run(hq, blocked), what="the next push to wait")
-
+    with _pushing_again(adding) as push_again:
         moments.at("push.after_apply", _losing(adding, push_again))
         _push(adding)
-        assert later[0].result().transactions == 0
     assert rows(hq) == [(1, 1111)]
 
 
