@@ -104,6 +104,7 @@ def _function(capture: QueueCapture) -> sql.Composed:
     refuse = sql.SQL(load("refuse_moved")).format(moved=steps["moved_by_key"])
     return sql.SQL(load("queue_function")).format(
         function=sql.Identifier(SCHEMA, capture.queue),
+        name=sql.Literal(capture.queue),
         table=sql.Literal(str(table.oid)),
         table_name=sql.Literal(identifier(table.qualified).as_string()),
         numbers=sql.Literal([table.column(name).number for name in capture.columns]),

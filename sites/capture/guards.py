@@ -71,6 +71,7 @@ def install(
     """
     body = sql.SQL(load("guard_function")).format(
         function=sql.Identifier(SCHEMA, function),
+        name=sql.Literal(function),
         message=sql.Literal(message),
         hint=sql.Literal(hint),
         open_to=open_to,

@@ -50,6 +50,19 @@ FOR EACH ROW EXECUTE FUNCTION public.take()
 
 PLACE = "INSERT INTO public.orders (id, qty) VALUES (1, 3)"
 
+#: Functions that an INSERT at a master runs at the depth of the push's own statement.
+CALLED = {
+    language: f"""
+CREATE FUNCTION public.counted(n int) RETURNS boolean
+LANGUAGE {language} AS $$ {body} $$;
+ALTER TABLE public.orders ADD CONSTRAINT counted CHECK (public.counted(qty)) NOT VALID
+"""
+    for language, body in {
+        "sql": f"{UPDATE.replace('NEW.qty', 'n')}; SELECT true",
+        "plpgsql": f"BEGIN {UPDATE.replace('NEW.qty', 'n')}; RETURN true; END",
+    }.items()
+}
+
 
 def _stock(sites: Directory, *, synchronous: bool = False) -> None:
     """Orders of jfk at hq, where each takes from the stock, of which lax is master."""
@@ -226,8 +239,42 @@ def test_what_is_done_besides_a_refresh(
         assert rows(hq, "labels") == rows(jfk, "labels") == [(1, 1)]
 
 
-def test_a_protected_master_is_refused(make_sites: Callable[..., Directory]) -> None:
-    """So is what a push takes along there, by a trigger that nobody asks."""
+NOTED_THERE = """
+CREATE FUNCTION public.noted(n int) RETURNS boolean LANGUAGE plpgsql AS
+$$ BEGIN
+    IF n = 5 THEN INSERT INTO public."snap$_prices" VALUES (2, 0); END IF;
+    RETURN true;
+END $$;
+ALTER TABLE "snap$_prices" ADD CHECK (public.noted(qty)) NOT VALID
+"""
+
+
+@pytest.mark.usefixtures("spark")
+def test_of_a_check_of_the_very_table_that_a_refresh_writes(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, f"CREATE TABLE prices ({STOCK})", "INSERT INTO prices VALUES (1, 1)")
+    masters.create_snapshot_log(hq, "prices")
+    snapshots.create(jfk, "prices", master="hq", updatable=True)
+    snapshots.refresh(jfk, "prices")
+    run(jfk, NOTED_THERE)
+    run(hq, "UPDATE prices SET qty = 5")
+    [report] = snapshots.refresh(jfk, "prices").snapshots
+    assert (report.updated, report.held_back) == (1, 0)
+    assert deferred.push(jfk).transactions == 1
+    assert rows(hq, "prices") == rows(jfk, "prices") == [(1, 5), (2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("change", "undo"),
+    [
+        (TAKE, "DROP TRIGGER take ON orders"),
+        (CALLED["plpgsql"], "ALTER TABLE orders DROP CONSTRAINT counted"),
+    ],
+)
+def test_a_protected_master_is_refused(
+    make_sites: Callable[..., Directory], change: str, undo: str
+) -> None:
+    """So is what a push takes along there, by a trigger or check that nobody asks."""
     sites = make_sites("hq", "lax", "copy")
     for site in sites.values():
         run(site, f"CREATE TABLE stock ({STOCK})")
@@ -238,13 +285,13 @@ def test_a_protected_master_is_refused(make_sites: Callable[..., Directory]) -> 
     )
     run(sites["hq"], "INSERT INTO stock VALUES (1, 10)")
     push_all(sites)
-    run(sites["copy"], TAKE)
+    run(sites["copy"], change)
     run(sites["lax"], PLACE)
     push_all(sites)
     [error] = deferred.list_errors(sites["copy"])
-    assert "A trigger changes public.stock" in error.error_message
+    assert "changes public.stock" in error.error_message
     assert rows(sites["copy"], "stock") == [(1, 10)]
-    run(sites["copy"], "DROP TRIGGER take ON orders")
+    run(sites["copy"], undo)
     deferred.retry_errors(sites["copy"])
     assert_masters_equal(sites, "hq", "lax", "copy")
 
@@ -304,6 +351,27 @@ def test_between_masters(make_sites: Callable[..., Directory]) -> None:
     assert_masters_equal(sites, *names)
     for name in names[1:]:
         assert rows(sites[name], "stock") == [(1, 7)]
+
+
+@pytest.mark.parametrize("language", CALLED)
+@pytest.mark.parametrize("other", [(), ("INSERT INTO stock VALUES (2, 2)",)])
+def test_of_a_check_between_masters(
+    make_sites: Callable[..., Directory], language: str, other: tuple[str, ...]
+) -> None:
+    """Also where the transaction writes the table that the check's function writes."""
+    sites = make_sites("hq", "lax", "bos")
+    names = ("hq", "lax", "bos")
+    for name in names:
+        run(sites[name], f"CREATE TABLE stock ({STOCK})")
+    found_group(sites, *names, tables=("orders", "stock"))
+    run(sites["hq"], "INSERT INTO stock VALUES (1, 10)")
+    push_all(sites)
+    run(sites["lax"], CALLED[language])
+    run(sites["hq"], PLACE, *other)
+    push_all(sites)
+    for name in names:
+        assert run(sites[name], "SELECT qty FROM stock WHERE id = 1") == [(7,)], name
+    assert_masters_equal(sites, *names)
 
 
 def test_on_the_way_to_another_master(make_sites: Callable[..., Directory]) -> None:

@@ -3,9 +3,8 @@
         -- does not name, or on the same table if its rows refer to one another; and it
         -- inserts nothing. The master usually has the same foreign key, so those rows
         -- become extra keys, which the next refresh reads again. Any other change is an
-        -- effect, also of that depth: a rule's, or of a function that a check calls. No
-        -- push writes a snapshot.
-        IF pg_trigger_depth() = 1 AND current_setting('snaptide.writing', true) ~ '^[0-9]+$' THEN
+        -- effect, also of that depth: a rule's. No push writes a snapshot.
+        IF NOT inside AND current_setting('snaptide.writing', true) ~ '^[0-9]+$' THEN
             IF TG_OP <> 'INSERT' AND
         {cascade} THEN
                 {extra_old};

@@ -3,7 +3,7 @@
         -- they began. Changes from a snapshot begin here. The same holds for changes of a
         -- procedure and its triggers, because the other masters run it too; if the
         -- caller does not, the push says that they begin here.
-        effect := pg_trigger_depth() > 1
+        effect := inside
             AND current_setting('snaptide.writing', true) IS DISTINCT FROM 'call';
         IF effect THEN
             brought := jsonb_build_object(

@@ -18,7 +18,10 @@
 -- and columns are identified by name. A detached partition is a table of its own, and
 -- nothing is queued for it.
 -- Rows that Snaptide's own statements write were changed at another site. A change that a
--- user's trigger makes because of them is an effect: it counts as made here.
+-- user's trigger makes because of them, or a function that a check, a default or an index
+-- calls, is an effect: it counts as made here. Such a function has the trigger depth of the
+-- statement that calls it, but its lines stand below this function's own in the context;
+-- what a foreign key does is run in no function.
 -- Settings are trusted only from roles of ours, because every user can set them.
 -- Tables directly manipulated: the queue, the extra keys, deferred_transaction.
 CREATE OR REPLACE FUNCTION {function}(captured regclass) RETURNS boolean
@@ -42,6 +45,8 @@ DECLARE
     ins "char" := 'I'; upd "char" := 'U'; del "char" := 'D';
     -- The push's description of the transaction that it applies here.
     brought jsonb;
+    context text;
+    inside boolean;
     effect boolean := false;
     mixed boolean;
 BEGIN
@@ -75,6 +80,9 @@ BEGIN
     IF current_setting('snaptide.origin', true) <> ''
        AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER') THEN
         brought := NULLIF(current_setting('snaptide.transaction', true), '')::jsonb;
+        GET DIAGNOSTICS context = PG_CONTEXT;
+        inside := pg_trigger_depth() > 1
+            OR strpos(replace(context, quote_ident({name}), ''), E'\n') > 0;
         {applied}
     END IF;
     IF current_setting('snaptide.call', true) <> '' THEN
