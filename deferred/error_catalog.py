@@ -59,7 +59,8 @@ error_transaction = Table(
         server_default=text("'{}'::bigint[]"),
     ),
     # The columns that its calls are for, by table: its oid, and by name their numbers
-    # and the types of the values.
+    # and the types of the values; of a withdrawn one by snapshot, with the master and
+    # its table.
     Column("target_columns", JSONB(none_as_null=True)),
     # When an unresolved conflict was reported, and how often that was tried.
     Column("told_at", DateTime(timezone=True)),

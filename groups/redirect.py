@@ -29,6 +29,7 @@ from deferred.catalog import (
 )
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import BothDestinations, CallsQueued
+from deferred.parked import withdrawn
 from deferred.queues import define, queue, queue_function
 from deferred.queues.delivery_rows import write_rows
 from deferred.queues.queue import (
@@ -170,7 +171,7 @@ def redirect(
 
     Call it in a REPEATABLE READ transaction after `lock_writers`, as the only pusher of
     both. Writes routes, deliveries, batches, destinations, schedules, queues, extra
-    keys, triggers.
+    keys, triggers, and what the error queue has noted of withdrawn transactions.
 
     Parameters:
         at: the marker at the new destination.
@@ -187,6 +188,7 @@ def redirect(
     count = _settle(connection, queues, to.name, settled)
     left = _left(connection, queues, to.name, settled)
     numbers = [one.id for one in queues]
+    withdrawn.send_to(connection, queues, to.name)
     connection.execute(
         update(route).where(route.c.queue_id.in_(numbers)).values(destination=to.name)
     )

@@ -7,12 +7,13 @@ Transactions that need what it did are withdrawn with it (`deferred.parked.depen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, and_, cast, func, literal, select
+from sqlalchemy.dialects.postgresql import array
 
 from deferred.batches import pusher
 from deferred.catalog import deferred_transaction, delivery, delivery_row
@@ -89,7 +90,8 @@ def put_back(connection: Connection, row: Row[Any]) -> None:
     Its old values are those that the user saw, so a conflict is found as ever.
 
     Raises:
-        RetryFailed: a snapshot that it changed is gone, or has other columns by now.
+        RetryFailed: a snapshot that it changed is gone, has another table or master, or
+            other columns by now.
         sqlalchemy.exc.DBAPIError: a column's type can no longer read a value.
     """
     mine = error_call.c.error_id == row.id
@@ -104,6 +106,28 @@ def put_back(connection: Connection, row: Row[Any]) -> None:
     connection.execute(sa.delete(error_call).where(mine))
     gone_now = error_transaction.c.id == row.id
     connection.execute(sa.delete(error_transaction).where(gone_now))
+
+
+def send_to(connection: Connection, queues: Iterable[Queue], name: str) -> None:
+    """Have what was withdrawn from queues go to another destination when put back.
+
+    Parameters:
+        queues: as they were, to their former destination.
+        name: the new one, which their snapshots get from now on.
+    """
+    known = error_transaction.c.target_columns
+    for queue in queues:
+        place = array([queue.snapshot, "destination"], type_=Text)
+        its = known[queue.snapshot]["destination"].astext
+        connection.execute(
+            sa.update(error_transaction)
+            .where(error_transaction.c.reason == WITHDRAWN, its == queue.destination)
+            .values(
+                target_columns=func.jsonb_set(
+                    known, place, func.to_jsonb(cast(name, Text))
+                )
+            )
+        )
 
 
 def has_calls_of(connection: Connection, snapshot: QualifiedName) -> bool:
@@ -141,7 +165,8 @@ def _still_there(
             raise UnknownTable(
                 f"Snapshot {snapshot} is gone, read-only, or not loaded yet."
             )
-        for why in _other_columns(queue, made):
+        known = (made.target_columns or {}).get(queue.snapshot) or {}
+        for why in (*_another(queue, known), *_other_columns(queue, made, known)):
             raise UnknownColumn(f"Snapshot {snapshot} {why}.")
         table, called = captured_columns(connection, queue)
     except (UnknownTable, UnknownColumn) as gone:
@@ -151,10 +176,29 @@ def _still_there(
     return queue, [table.column(called[name]).recorded for name in queue.columns]
 
 
-def _other_columns(queue: Queue, made: Row[Any]) -> Iterator[str]:
+def _another(queue: Queue, known: Mapping[str, Any]) -> Iterator[str]:
+    """Why calls were made for another table than that of their snapshot now.
+
+    It may have been dropped and created again under the same name.
+
+    Parameters:
+        known: as `_columns` had it then; earlier versions have not noted the table.
+    """
+    was = known.get("target"), known.get("destination")
+    now = str(queue.target), queue.destination
+    if None not in was and was != now:
+        yield "is of {} at {} now, not of {} at {}".format(*now, *was)
+
+
+def _other_columns(
+    queue: Queue, made: Row[Any], known: Mapping[str, Any]
+) -> Iterator[str]:
     """Why calls do not fit the columns that their snapshot has now.
 
     It may have been dropped and created again, or the master's columns were altered.
+
+    Parameters:
+        known: as `_columns` had it then; earlier versions have noted nothing.
     """
     lacks = [name for name in made.columns if name not in queue.columns]
     more = [name for name in queue.columns if name not in made.columns]
@@ -164,9 +208,7 @@ def _other_columns(queue: Queue, made: Row[Any]) -> Iterator[str]:
         yield f"had no column {', '.join(more)} when the transaction was withdrawn"
     if {*made.identity_columns} != {*queue.identity_columns}:
         yield f"identifies its rows by {', '.join(queue.identity_columns)} now"
-    known = (made.target_columns or {}).get(queue.snapshot)
-    # Earlier versions have noted nothing else.
-    if known is not None and not (lacks or more):
+    if known and not (lacks or more):
         yield from _altered(queue, known)
 
 
@@ -254,9 +296,11 @@ def _park(
 
 
 def _columns(queue: Queue) -> dict[str, Any]:
-    """The columns that the calls of a queue are for, and the types of their values."""
+    """The table and columns that the calls of a queue are for, and their types."""
     numbers = queue.target_numbers
     return {
+        "destination": queue.destination,
+        "target": str(queue.target),
         "oid": None if numbers is None else queue.target_oid,
         "numbers": {} if numbers is None else _by_name(queue, numbers),
         "types": _by_name(queue, queue.types),

@@ -34,7 +34,8 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
     is unchanged, and its next refresh, which has to be complete, registers it.
 
     Transactions that were withdrawn from its queue stay in the site's error queue. They
-    can be put back once the snapshot was created again with the same columns.
+    can be put back once the snapshot was created again, of the same table of the same
+    master, and with the same columns.
 
     Parameters:
         force: drop it even if changes are not delivered or rows that left it are

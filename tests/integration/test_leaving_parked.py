@@ -220,6 +220,22 @@ def test_a_withdrawn_change_of_a_snapshot_that_was_made_anew(hq, jfk):
     assert_equal_to_master(jfk)
 
 
+def test_a_snapshot_of_another_table_that_has_the_name_now(hq, jfk):
+    """Its rows have the same columns, and even the same keys."""
+    number = withdraw_one(hq, jfk)
+    snapshots.drop(jfk, "c")
+    run(
+        hq,
+        "CREATE SCHEMA past",
+        "CREATE TABLE past.c (LIKE public.c INCLUDING ALL)",
+        "INSERT INTO past.c TABLE public.c",
+    )
+    log(hq, "past.c")
+    snapshots.create(jfk, "c", table="past.c", master="hq", updatable=True)
+    refresh(jfk, "c")
+    assert "is of past.c at hq now, not of c at hq" in refusal(jfk, number)
+
+
 @pytest.mark.parametrize(
     ("ddl", "columns", "why"),
     [

@@ -103,6 +103,34 @@ def test_ddl_at_the_new_master_meanwhile_is_seen(
     assert_equal_to_master(jfk)
 
 
+def test_what_was_withdrawn_goes_to_the_new_master(world: Directory) -> None:
+    hq, jfk = world["hq"], world["jfk"]
+    snapshots.drop(jfk, "orders")
+    made: dict[str, Any] = {"where": "qty < 50", "leaving": "park", "updatable": True}
+    snapshots.create(jfk, "orders", master="hq", **made)
+    refresh(jfk, "orders")
+    run(hq, ADD.format(100, 2))
+    run(jfk, ADD.format(7, 2))
+    assert refresh(jfk, "orders")["orders"].withdrawn == 1
+    groups.switch_master(jfk, "orders", to="lax")
+    refresh(jfk, "orders")
+    [retried] = deferred.retry_errors(jfk)
+    assert retried.applied
+    deferred.push(jfk)
+    push_all(masters_of(world))
+    assert quantities(world["lax"])[2] == quantities(hq)[2] == 107
+    # A snapshot made anew is another one, also of a master that has the same rows.
+    run(hq, ADD.format(100, 3))
+    push_all(masters_of(world))
+    run(jfk, ADD.format(7, 3))
+    assert refresh(jfk, "orders")["orders"].withdrawn == 1
+    snapshots.drop(jfk, "orders")
+    snapshots.create(jfk, "orders", master="bos", **made)
+    refresh(jfk, "orders")
+    [retried] = deferred.retry_errors(jfk)
+    assert "is of orders at bos now, not of orders at lax" in retried.reason
+
+
 def registered(site: Site) -> list[tuple[object, ...]]:
     return run(site, "SELECT snapshot FROM snaptide.registered_snapshot")
 
