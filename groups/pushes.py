@@ -9,8 +9,12 @@ from dataclasses import dataclass
 import deferred
 from deferred.batches.pusher import waiting_for_pushes
 from deferred.errors import PushRunning
+from deferred.options import PushArguments
 from deferred.pushing.push import destinations
 from sites import Site
+
+#: No limits that this process has for its pushes: what waits has to come.
+_ALL = PushArguments(stop_on_error=False, transaction_count=0, execution_seconds=0)
 
 #: How long another pusher is left alone before it is asked again, in seconds.
 PAUSE = 0.2
@@ -48,7 +52,7 @@ def push_round(home: Site, routes: Iterable[tuple[str, str]]) -> Pushed:
     Raises:
         SiteUnreachable, PushInterrupted, and the other errors of `deferred.push`.
     """
-    reports = [deferred.push(home.peer(master), to) for master, to in routes]
+    reports = [deferred.push(home.peer(master), to, **_ALL) for master, to in routes]
     others = any(report.another_pusher for report in reports)
     if others:
         time.sleep(PAUSE)
@@ -62,7 +66,8 @@ def push_everywhere(site: Site, masters: Sequence[str]) -> None:
     """Push from each master to each, as often as the longest route can have steps.
 
     All transactions that were committed before have then come everywhere, or are
-    parked there.
+    parked there. A round that moves nothing is not the last: another pusher may just
+    have brought what has yet to be sent on.
 
     Parameters:
         site: any that knows the masters.
@@ -72,13 +77,12 @@ def push_everywhere(site: Site, masters: Sequence[str]) -> None:
         As `deferred.push` does.
     """
     for _ in masters[1:]:
-        routes = routes_between(site, masters)
-        if not sum(push(site.peer(master), to) for master, to in routes):
-            return
+        for master, to in routes_between(site, masters):
+            push(site.peer(master), to)
 
 
-def push(master: Site, to: str) -> int:
-    """Push as soon as no other pusher is at work; return how many transactions.
+def push(master: Site, to: str) -> None:
+    """Push all that waits, as soon as no other pusher is at work.
 
     Raises:
         PushRunning: another push does not end.
@@ -86,9 +90,8 @@ def push(master: Site, to: str) -> int:
     """
     for attempt in waiting_for_pushes():
         with attempt:
-            report = deferred.push(master, to)
+            report = deferred.push(master, to, **_ALL)
             if report.another_pusher:
                 raise PushRunning(
                     f"A push from {master.name} to {to} is running.", destination=to
                 )
-    return report.transactions

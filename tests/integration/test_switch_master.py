@@ -22,6 +22,7 @@ from groups.errors import CannotSwitch
 from groups.redirect import Redirected
 from masters.errors import NoSnapshotLog
 from sites import Directory, Site
+from sites.configured import Configuration, configure
 from snapshots.refreshing import former
 from snaptide.doctor import examine
 from tests.fix_moments import Moments
@@ -100,6 +101,51 @@ def test_ddl_at_the_new_master_meanwhile_is_seen(
     moments.at("switch.after_level", alter)
     groups.switch_master(jfk, "orders", to="lax")
     assert snapshots.refresh(jfk, "orders").snapshots[0].method == "complete"
+    assert_equal_to_master(jfk)
+
+
+def test_all_that_waits_comes_before_masters_are_level(world: Directory) -> None:
+    """Also where this process has limits for its pushes."""
+    jfk = world["jfk"]
+    for number in range(1, 6):
+        run(world["lax"], ADD.format(1, number))
+    configure(Configuration(directory=world, push={"transaction_count": 1}))
+    try:
+        report = groups.switch_master(jfk, "orders", to="lax")
+    finally:
+        configure(Configuration(directory=world))
+    assert (report.next_refresh, report.why) == ("fast", None)
+    refresh(jfk, "orders")
+    assert_equal_to_master(jfk)
+
+
+def test_another_pusher_brings_what_has_yet_to_be_sent_on(
+    make_sites: Callable[..., Directory], moments: Moments
+) -> None:
+    """Between two pushes of one round: none of them moves anything."""
+    sites = make_sites(*THREE, "jfk")
+    found_group(sites, "hq", "bos", "lax", via={"lax": "bos"})
+    for name in THREE:
+        masters.create_snapshot_log(sites[name], "orders")
+    jfk = sites["jfk"]
+    snapshots.create(jfk, "orders", master="hq", updatable=True)
+    refresh(jfk, "orders")
+    run(sites["lax"], "INSERT INTO orders (id, qty) VALUES (1, 1)")
+    # Two pushes went before, one of them from bos to hq; that from lax comes last.
+    cut, left = "push.before_cut_commit", [None] * 2
+
+    def look() -> None:
+        if left:
+            left.pop()
+            moments.at(cut, look)
+        else:
+            assert deferred.push(sites["lax"], "bos").transactions == 1
+
+    moments.at(cut, look)
+    report = groups.switch_master(jfk, "orders", to="lax")
+    assert (report.next_refresh, report.why) == ("fast", None)
+    push_all(masters_of(sites))
+    refresh(jfk, "orders")
     assert_equal_to_master(jfk)
 
 
