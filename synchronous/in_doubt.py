@@ -202,7 +202,7 @@ def _open(site: Site, decided: Sequence[tuple[str, Gid, list[str]]]) -> list[_Op
 def _held(site: Site, name: str) -> list[Gid] | None:
     """The transactions prepared at a master; None if it cannot be asked."""
     with suppress(SnaptideError, DBAPIError):
-        return recovery.prepared_at(site.peer(name))
+        return recovery.prepared_at(site, name)
     return None
 
 

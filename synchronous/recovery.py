@@ -22,8 +22,8 @@ from sqlalchemy.exc import DBAPIError
 from deferred.catalog import decision as decisions
 from deferred.catalog import heuristic_decision
 from sites import Site, faults
-from sites.errors import SnaptideError
-from sites.sessions import identity
+from sites.errors import SiteReplaced, SnaptideError
+from sites.sessions import contacts, identity
 from synchronous import decision, master_connection
 from synchronous.decision import Answer
 from synchronous.gid import PREFIX, Gid
@@ -170,14 +170,29 @@ def open_decisions(connection: Connection) -> list[tuple[str, Gid, list[str]]]:
     return [(xid, gid, masters) for xid, gid, masters in parsed if gid is not None]
 
 
-def prepared_at(master: Site) -> list[Gid]:
-    """The transactions that our coordinators have prepared at a master.
+def prepared_at(site: Site, name: str) -> list[Gid]:
+    """The transactions that our coordinators have prepared at a master of a site.
+
+    Site and master have met before anything was prepared. A database that has taken the
+    master's name, or is an older copy of it, has nothing to say of these.
 
     Raises:
         SnaptideError, sqlalchemy.exc.DBAPIError: the master cannot be asked.
     """
-    with identity.confirmed(master, partner=True) as connection:
-        return list_prepared(connection)
+    master = site.peer(name)
+    with site.session() as here, master.session() as there:
+        me = identity.confirm(here, site.name)
+        them = identity.confirm(there, name, partner=True)
+        here.rollback()
+        there.rollback()
+        pair = contacts.compare(here, there, me, them)
+        pair.confirm()
+        if not pair.at_site.contact_no:
+            raise SiteReplaced(
+                f"{site.name} has never met the database that is {name} now.",
+                site=name,
+            )
+        return list_prepared(there)
 
 
 def _carry(site: Site, gid: Gid, masters: Sequence[str]) -> bool:
@@ -189,10 +204,9 @@ def _carry(site: Site, gid: Gid, masters: Sequence[str]) -> bool:
     branches = [(gid.for_branch(n), name) for n, name in enumerate(masters) if name]
     try:
         for branch, name in branches:
-            master = site.peer(name)
-            if branch in prepared_at(master):
-                end_prepared(master, branch, commit=True)
-            judge(master, branch, Answer.COMMITTED)
+            if branch in prepared_at(site, name):
+                end_prepared(site.peer(name), branch, commit=True)
+            judge(site.peer(name), branch, Answer.COMMITTED)
     except (SnaptideError, DBAPIError, psycopg.Error) as error:
         log.warning("%s is not confirmed yet: %s", gid.transaction, error)
         return False

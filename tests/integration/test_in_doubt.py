@@ -215,6 +215,24 @@ def test_a_decision_of_a_master_that_is_gone_can_be_forgotten(
     synchronous.recover(linked["hq"])
 
 
+def test_a_database_that_has_taken_the_name_of_a_master_confirms_nothing(
+    make_sites: Callable[..., Directory],
+    linked: Directory,
+    abandon: Callable[[str], str],
+) -> None:
+    """The master itself still waits, and would take silence for a rollback."""
+    abandon("synchronous.after_decision")
+    (other,) = make_sites("hq").values()
+    urls = {"jfk": linked["jfk"].url, "hq": other.url}
+    with Directory(urls) as replaced:
+        assert synchronous.recover(replaced["jfk"]).settled == 0
+        (decided,) = synchronous.list_in_doubt(replaced["jfk"])
+        assert (decided.state, decided.decision) == ("decided", "commit")
+    assert synchronous.recover(linked["hq"]).committed == 1
+    assert [quantities(site)[1] for site in linked.values()] == [7, 7]
+    assert synchronous.recover(linked["jfk"]).settled == 1
+
+
 def test_masters_that_answer_learn_a_decision_that_is_forgotten(
     linked: Directory, abandon: Callable[[str], str]
 ) -> None:
