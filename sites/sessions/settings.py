@@ -47,6 +47,9 @@ FOR_PROGRAMS = {
     # Overrides the database's default: each statement of a merge must see the changes
     # committed before it, or it would overwrite a user's change.
     "default_transaction_isolation": "read committed",
+    # Our triggers tell by the lines of their context which statements functions run. A
+    # server that is to tell the parameters of errors adds a line to all statements.
+    "log_parameter_max_length_on_error": "0",
     # The session that holds the database snapshot of a refresh is idle while rows are
     # compared, and a listener is idle while there are no changes: timeouts for users
     # would end both.

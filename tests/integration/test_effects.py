@@ -374,6 +374,21 @@ def test_of_a_check_between_masters(
     assert_masters_equal(sites, *names)
 
 
+def test_none_where_the_server_tells_parameters_of_errors(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """Its context has a line for those of a push's own statement then."""
+    sites = make_sites("hq", "lax")
+    found_group(sites, "hq", "lax")
+    for site in sites.values():
+        name = site.url.database
+        run(site, f'ALTER DATABASE "{name}" SET log_parameter_max_length_on_error = -1')
+        site.release()
+    run(sites["hq"], PLACE)
+    assert push_all(sites) == 1
+    assert assert_masters_equal(sites, "hq", "lax")
+
+
 def test_on_the_way_to_another_master(make_sites: Callable[..., Directory]) -> None:
     """What began at hq goes on to bos, what lax makes of it should go to both."""
     sites = make_sites("hq", "lax", "bos")
