@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -92,7 +93,8 @@ def _keep_both(
     name = here.free_name(work.directory, path, work.site.name)
     here.rename(work.directory, path, found, name)
     work.report.conflicts.append(name)
-    work.plan.send[name] = (found, None)
+    renamed = (work.directory / name).lstat().st_ctime_ns
+    work.plan.send[name] = (replace(found, ctime_ns=renamed), None)
     with closing(entries.contents(connection, work.tables, [entry])) as content:
         here.write(work.directory, entry, None, next(content))
     _written(work, path, entry)

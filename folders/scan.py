@@ -13,7 +13,7 @@ from pathlib import Path
 from folders.entries import SHA
 from folders.errors import DirectoryRefused
 from folders.paths import ALIKE, OURS, UNFINISHED, folded, shown, why_not
-from folders.state import State
+from folders.state import Known, State
 from folders.tables import PIECE
 from sites import Progress
 
@@ -28,6 +28,8 @@ class Found:
     kind: str
     size: int = 0
     mtime_ns: int = 0
+    #: when it was changed in any way, which no program can set
+    ctime_ns: int = 0
     sha256: str = ""
     executable: bool = False
 
@@ -137,16 +139,14 @@ def seen(status: os.stat_result) -> Found:
         kind="file",
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
+        ctime_ns=status.st_ctime_ns,
         executable=bool(status.st_mode & stat.S_IXUSR),
     )
 
 
 def _hashed(file: Path, path: str, one: Found, state: State) -> Found:
     known = state.known.get(path)
-    same = known is not None and (known.size, known.mtime_ns) == (
-        one.size,
-        one.mtime_ns,
-    )
+    same = known is not None and is_same(known, one)
     if known and same and one.mtime_ns < state.scanned_ns - _COARSE_NS:
         sha256 = known.sha256
     else:
@@ -154,13 +154,17 @@ def _hashed(file: Path, path: str, one: Found, state: State) -> Found:
         for data in pieces(file):
             digest.update(data)
         sha256 = digest.hexdigest()
-    return Found(
-        kind="file",
-        size=one.size,
-        mtime_ns=one.mtime_ns,
-        sha256=sha256,
-        executable=one.executable,
-    )
+    return replace(one, sha256=sha256)
+
+
+def is_same(before: Found | Known, now: Found) -> bool:
+    """Whether a file was not written since; some programs set the time back after it.
+
+    What was known before `ctime_ns` was noted has none.
+    """
+    if (before.size, before.mtime_ns) != (now.size, now.mtime_ns):
+        return False
+    return before.ctime_ns in (0, now.ctime_ns)
 
 
 def distrust_changed(state: State, made: Scan) -> None:
@@ -199,8 +203,7 @@ def is_as_found(file: Path, one: Found | None) -> bool:
         return False
     if one.kind == "folder":
         return stat.S_ISDIR(status.st_mode)
-    now = (status.st_size, status.st_mtime_ns)
-    return stat.S_ISREG(status.st_mode) and now == (one.size, one.mtime_ns)
+    return stat.S_ISREG(status.st_mode) and is_same(one, seen(status))
 
 
 def listed(left: Mapping[str, str]) -> dict[str, str]:

@@ -31,6 +31,7 @@ class Known:
     kind: str
     size: int = 0
     mtime_ns: int = 0
+    ctime_ns: int = 0
     sha256: str = ""
     executable: bool = False
     #: the time of the entry, which the directory may keep less exactly

@@ -93,6 +93,7 @@ class Work:
             kind=entry.kind,
             size=found.size,
             mtime_ns=found.mtime_ns,
+            ctime_ns=found.ctime_ns,
             sha256=(entry.sha256 or b"").hex(),
             executable=entry.executable,
             entry_us=entry.time_us,

@@ -58,6 +58,42 @@ def test_a_change_that_shows_in_nothing_but_content_is_not_forgotten(
     assert content(tmp_path / "other")["y.txt"] == "z"
 
 
+def test_a_file_whose_time_was_set_back_is_sent(
+    hq: Site, docs: Path, tmp_path: Path
+) -> None:
+    """As containers of encrypted files are: their size and time are always the same."""
+    other = tmp_path / "other"
+    step(hq, docs)
+    step(hq, other)
+    _later(docs)
+    _write_at_the_same_time(docs / "y.txt", "z")
+    assert step(hq, docs).sent == 1
+    step(hq, other)
+    assert content(other)["y.txt"] == "z"
+
+
+def test_a_file_whose_time_was_set_back_is_not_overwritten(
+    hq: Site, docs: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    step(hq, docs)
+    step(hq, other)
+    _later(docs)
+    (other / "y.txt").write_text("theirs")
+    step(hq, other)
+    _write_at_the_same_time(docs / "y.txt", "z")
+    assert step(hq, docs).conflicts == ["y (conflict hq).txt"]
+    assert content(docs)["y (conflict hq).txt"] == "z"
+    assert content(docs)["y.txt"] == "theirs"
+
+
+def _write_at_the_same_time(file: Path, text: str) -> None:
+    before = file.stat()
+    file.write_text(text)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert len(text) == before.st_size
+
+
 def test_a_file_that_is_replaced_stays_private(
     hq: Site, docs: Path, tmp_path: Path
 ) -> None:
