@@ -18,8 +18,8 @@ from snaptide.plan.steps import RefreshGroup
 #: How often a site is compared with the file: what a step makes may need another one.
 _ROUNDS = 3
 
-#: What goes from one site to another with its snapshots.
-_SECTIONS = ("groups", "logs", "snapshots")
+#: What goes from one site to another with its snapshots: their masters have the logs.
+_SECTIONS = ("groups", "snapshots")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,14 +128,6 @@ def like(
     found = export(directory[other], given).document
     document = {name: found[name] for name in _SECTIONS if name in found}
     document["site"] = {"name": site}
-    # Logs of its own tables, which it publishes, are for the sites that read these.
-    own = {
-        table
-        for one in found.get("publications", {}).values()
-        for table in one["tables"]
-    }
-    logs = document.pop("logs", {})
-    document["logs"] = {table: log for table, log in logs.items() if table not in own}
     source = Source(file=f"site {other}")
     command = ("snapshot", "create", site, "--like", other, *setting(given))
     return apply(directory, parsed(document, source, given, command), on_step=on_step)

@@ -9,9 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+import deferred
+import groups
 import masters
 from masters.rules import rulebook
-from sites import Site
+from sites import Site, names
 from sites.names import quoted
 from sites.sessions import identity
 from sites.tables import ddl
@@ -23,10 +25,12 @@ from snapshots.definitions.policy import Leaving
 from snapshots.definitions.snapshot import Snapshot
 from snaptide import limits
 from snaptide.plan import contracts, published
+from snaptide.plan.document import Document
 from snaptide.plan.errors import NoSuchParameter
 from snaptide.plan.found import Found, found_at, may_read
 from snaptide.plan.parameters import escaped
 from snaptide.plan.phrased import Values, compared, phrased, templated
+from snaptide.plan.wanted import home_of
 
 #: What a file has no word for: rights on columns, and rights to pass rights on.
 _UNSAID = text("""
@@ -81,7 +85,9 @@ def export(site: Site, parameters: Iterable[str] = ()) -> Exported:
     with identity.initialised(site) as connection:
         kept = snapshot.all_of(connection)
         notes = [*_unsaid(connection, kept)]
+    notes += _besides(site)
     found = found_at(site)
+    outline = _outline(site, found, kept)
     tables = _tables(site, found, kept)
     ruled = {
         home: some
@@ -98,9 +104,9 @@ def export(site: Site, parameters: Iterable[str] = ()) -> Exported:
     document: dict[str, Any] = {
         "site": {"name": short},
         "groups": _groups(found),
-        "logs": _by_table("the log", _logs(site, tables), tables, notes),
+        "logs": _by_table("the log", _logs(site, found, tables), outline, notes),
         "snapshots": sections,
-        "tables": _by_table("the rules", _rules(site, ruled), tables, notes),
+        "tables": _by_table("the rules", _rules(site, ruled), outline, notes),
         "destinations": _budgets(found),
         "schedules": escaped(_schedules(found)),
         "contracts": contracts.exported(site, found),
@@ -190,17 +196,20 @@ def _groups(found: Found) -> dict[str, dict[str, str]]:
     }
 
 
-def _logs(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:
-    """The logs that are not plain ones.
+def _logs(site: Site, found: Found, tables: Mapping[str, set[str]]) -> Iterator[_Said]:
+    """The logs that are not plain ones, and those that nothing else in the file needs.
 
     Which columns the log of another master records is decided there, for all its sites.
     """
+    published = {one.table for each in found.publications for one in each.tables}
     for home, theirs in tables.items():
+        here = home == site.name
         for log in masters.list_snapshot_logs(site.peer(home)):
             said: dict[str, Any] = {"with_rowid": True} if log.with_rowid else {}
-            if log.partition_columns and home == site.name:
+            if log.partition_columns and here:
                 said["partition_columns"] = escaped([*log.partition_columns])
-            if said and log.table in theirs:
+            alone = here and log.table not in published
+            if log.table in theirs and (said or alone):
                 yield home, log.table, said
 
 
@@ -212,35 +221,62 @@ def _rules(site: Site, tables: Mapping[str, set[str]]) -> Iterator[_Said]:
 
 
 def _by_table(
-    what: str, said: Iterable[_Said], tables: Mapping[str, set[str]], notes: list[str]
+    what: str, said: Iterable[_Said], outline: Document, notes: list[str]
 ) -> dict[str, Any]:
-    """What is said of the tables, by their names; a note of those that are ambiguous.
+    """What is said of the tables that are the same master's for who reads the file.
 
-    Parameters:
-        tables: by master, those that the site has snapshots of. A file says of which
-            master a table is by its snapshots alone.
+    Of the others, a note is made.
     """
     found = {}
     for home, table, body in said:
-        homes = [one for one, theirs in tables.items() if table in theirs]
-        if len(homes) == 1:
+        meant = home_of(outline, names.parse(table))
+        if meant == home:
             found[table] = body
         else:
+            whose = f"{meant}'s" if meant else "one or another master's"
             notes.append(
-                f"{what} of {table} at {home}: it has snapshots of such a table of "
-                f"{' and '.join(homes)}"
+                f"{what} of {table} at {home}: in the file, it would be {whose}"
             )
     return found
 
 
+def _outline(site: Site, found: Found, kept: Sequence[Snapshot]) -> Document:
+    """What of a file says which master has a table."""
+    return Document.model_validate(
+        {
+            "site": {"name": site.name},
+            "groups": {
+                name: {"master": one.master} for name, one in found.groups.items()
+            },
+            "snapshots": {
+                one.key: {"table": str(one.master), "group": one.refresh_group}
+                for one in kept
+            },
+            "publications": {
+                one.name: {"tables": {each.table: {} for each in one.tables}}
+                for one in found.publications
+            },
+        }
+    )
+
+
 def _tables(site: Site, found: Found, kept: Sequence[Snapshot]) -> dict[str, set[str]]:
-    """By master, the tables that the site has snapshots of; its own are published."""
-    own = {one.table for each in found.publications for one in each.tables}
+    """By master, the tables that the site has snapshots of, and all of its own."""
+    logs = {log.table for log in masters.list_snapshot_logs(site)}
+    own = logs | {*rulebook.export(site)["tables"]}
     made: dict[str, set[str]] = {site.name: own} if own else {}
     for one in kept:
         home = found.groups[one.refresh_group].master
         made.setdefault(home, set()).add(str(one.master))
     return made
+
+
+def _besides(site: Site) -> Iterator[str]:
+    """What a site takes part in, or allows, that no section is about."""
+    for group in groups.list_groups(site, settle=False):
+        yield f"the replication group {group.name}"
+    for procedure in deferred.list_procedures(site):
+        yield f"the leave of other sites to call {procedure.name}"
 
 
 def _budgets(found: Found) -> dict[str, dict[str, str]]:
