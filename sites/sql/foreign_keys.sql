@@ -5,6 +5,7 @@ SELECT c.conname AS name,
        c.condeferrable AS deferrable,
        c.condeferred AS deferred,
        c.convalidated AND to_jsonb(c) ->> 'conperiod' IS DISTINCT FROM 'true' AS always,
+       COALESCE(to_jsonb(c) ->> 'conperiod' = 'true', false) AS period,
        c.confdeltype AS on_delete,
        c.confupdtype AS on_update,
        ARRAY(SELECT a.attname::text FROM unnest(c.confdelsetcols) WITH ORDINALITY k(attnum, n)

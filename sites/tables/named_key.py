@@ -16,7 +16,7 @@ def named(table: Table, name: str) -> ForeignKey:
 
     Raises:
         NotOneKey: the table has no such foreign key to another table, or more
-            than one.
+            than one, or one with a PERIOD.
     """
     found = [
         key
@@ -28,6 +28,11 @@ def named(table: Table, name: str) -> ForeignKey:
         or [key for key in found if name in _whole(key)]
         or found
     )
+    if len(meant) == 1 and meant[0].period:
+        raise NotOneKey(
+            f"{meant[0].name} of {table.qualified} is a foreign key with a PERIOD: no "
+            "condition finds by equal values which parents cover it together."
+        )
     if len(meant) == 1 and meant[0].parent != table.qualified:
         return meant[0]
     if len(meant) > 1:

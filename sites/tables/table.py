@@ -208,6 +208,8 @@ class ForeignKey:
     always: bool
     #: Checked at the commit, unless SET CONSTRAINTS asks for it before.
     deferred: bool = False
+    #: The last columns are periods: those of one parent or several cover the row's.
+    period: bool = False
 
     @property
     def parent(self) -> QualifiedName:

@@ -2,8 +2,10 @@
 
 import pytest
 
+import masters
 import snapshots
-from sites import Directory, Site
+from sites import Directory, Site, SnaptideError
+from snapshots.definitions.errors import NoSuchReference
 from tests.fix_sites import log
 from tests.linked_table import run
 
@@ -188,6 +190,28 @@ def test_key_of_a_period_is_not_taken_over(sites: Directory, pg_version: int) ->
     run(hq, "INSERT INTO public.c VALUES (1, '[1,1]', '[2026-02-01,2026-03-01)')")
     assert pull(jfk) == 0
     assert_equal(sites, "p", "c")
+
+
+def test_parents_of_a_period_are_not_followed(
+    sites: Directory, pg_version: int
+) -> None:
+    """A row within a parent's period has not the parent's values."""
+    if pg_version < 18:
+        pytest.skip("PostgreSQL 18 is the first to have it.")
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (id int4range, during daterange,"
+        " PRIMARY KEY (id, during WITHOUT OVERLAPS))",
+        "CREATE TABLE public.c (id int PRIMARY KEY, p int4range, during daterange,"
+        " FOREIGN KEY (p, PERIOD during) REFERENCES public.p (id, PERIOD during))",
+    )
+    group_of(sites, "p")
+    log(hq, "c")
+    with pytest.raises(NoSuchReference, match=r"c_p_during_fkey of c .* PERIOD"):
+        snapshots.create(jfk, "c", master="hq", group="g", follow=["p"])
+    with pytest.raises(SnaptideError, match="PERIOD"):
+        masters.create_publication(hq, "all", ["c"], where={"c": "follows p"})
 
 
 def test_columns_that_a_delete_sets_to_null(sites: Directory) -> None:
