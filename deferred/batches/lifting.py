@@ -378,6 +378,7 @@ def _column(name: str, number: int, type_: str) -> Column:
         recorded=type_,
         size=-1,
         nullable=True,
+        holds_null=True,
         takes_null=True,
         checked=False,
         default=None,

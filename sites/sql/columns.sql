@@ -21,6 +21,11 @@ SELECT a.attname AS name,
        format_type(b.oid, b.modifier) AS recorded,
        a.attlen::int AS size,
        NOT a.attnotnull AS nullable,
+       NOT a.attnotnull OR a.attnum = ANY (ARRAY(
+           -- Rows from before a NOT VALID, or of a child below a NO INHERIT, may have it.
+           SELECT k.conkey[1] FROM pg_constraint k
+           WHERE k.conrelid = described.oid AND k.contype = 'n'
+             AND (k.connoinherit OR NOT k.convalidated))) AS holds_null,
        NOT (a.attnotnull OR EXISTS (
            SELECT FROM base d JOIN pg_type dt ON dt.oid = d.oid
            WHERE d.attnum = a.attnum AND dt.typnotnull)) AS takes_null,

@@ -55,6 +55,8 @@ class Column:
     #: bytes of each value; negative if they differ
     size: int
     nullable: bool
+    #: Rows may hold NULL, be it that writes are refused it.
+    holds_null: bool
     #: Neither the column nor a domain refuses NULL.
     takes_null: bool
     #: A domain checks its values.
@@ -254,7 +256,7 @@ class Table:
     def tells_apart(self, columns: Collection[str]) -> bool:
         """Whether no two rows can have the same values of these columns, or NULL."""
         unique = any({*one.columns} <= {*columns} for one in self.uniques)
-        return unique and not any(self.column(name).nullable for name in columns)
+        return unique and not any(self.column(name).holds_null for name in columns)
 
     def as_large_as(self, other: Table) -> Table:
         """The table with each column `as_large_as` the other's of the same name."""

@@ -260,7 +260,7 @@ def _new(column: Column, definition: Definition, drawn: str | None) -> NewColumn
     return NewColumn(
         name=column.name,
         type=column.type,
-        nullable=column.nullable and column.name != ROWID,
+        nullable=column.holds_null and column.name != ROWID,
         default=drawn or default_of(column, definition),
         collation=column.collation,
         generated=definition.is_generated(column),

@@ -214,7 +214,7 @@ def lacking(definition: Definition, added: Mapping[str, Column]) -> Iterator[str
         there = definition.table.column(name)
         lost = f"default of {name}: "
         yield from (x for x in definition.left_out if x.startswith(lost))
-        if here.nullable and not there.nullable:
+        if here.holds_null and not there.holds_null:
             yield (
                 f"NOT NULL of {name}: rows here have no value of it before the next "
                 "refresh; to have it here, alter the base table afterwards"

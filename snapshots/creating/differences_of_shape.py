@@ -191,13 +191,14 @@ class _Pair:
                     after=default or "",
                 ),
             )
-        if theirs.nullable != mine.nullable and not theirs.generated:
+        there, here = theirs.holds_null, mine.holds_null
+        if there != here and not theirs.generated:
             yield self._found(
                 named,
-                f"{'takes' if theirs.nullable else 'refuses'} NULL at the master, and "
-                f"{'takes' if mine.nullable else 'refuses'} it here",
+                f"{'takes' if there else 'refuses'} NULL at the master, and "
+                f"{'takes' if here else 'refuses'} it here",
                 self._of_base(
-                    f"ALTER {{}} {'DROP' if theirs.nullable else 'SET'} NOT NULL",
+                    f"ALTER {{}} {'DROP' if there else 'SET'} NOT NULL",
                     mine.name,
                 ),
             )

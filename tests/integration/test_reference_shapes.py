@@ -6,6 +6,7 @@ import masters
 import snapshots
 from sites import Directory, Site, SnaptideError
 from snapshots.definitions.errors import NoSuchReference
+from snaptide import doctor
 from tests.fix_sites import log
 from tests.linked_table import run
 
@@ -212,6 +213,29 @@ def test_parents_of_a_period_are_not_followed(
         snapshots.create(jfk, "c", master="hq", group="g", follow=["p"])
     with pytest.raises(SnaptideError, match="PERIOD"):
         masters.create_publication(hq, "all", ["c"], where={"c": "follows p"})
+
+
+@pytest.mark.parametrize("how", ["NOT VALID", "NO INHERIT"])
+def test_null_that_is_older_than_its_constraint(
+    sites: Directory, pg_version: int, how: str
+) -> None:
+    """Or in a child that does not inherit it."""
+    if pg_version < 18:
+        pytest.skip("PostgreSQL 18 is the first to have it.")
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, v int)",
+        "CREATE TABLE public.child (PRIMARY KEY (id)) INHERITS (public.t)",
+        "INSERT INTO public.child VALUES (1, NULL)",
+        f"ALTER TABLE public.t ADD CONSTRAINT given NOT NULL v {how}",
+    )
+    group_of(sites, "t", updatable=True)
+    assert_equal(sites, "t")
+    run(jfk, "UPDATE public.t SET v = 5")
+    snapshots.refresh(jfk, "g")
+    assert run(hq, "TABLE public.t") == [(1, 5)]
+    assert [one for one in doctor.examine(jfk) if "NULL" in one.what] == []
 
 
 def test_columns_that_a_delete_sets_to_null(sites: Directory) -> None:

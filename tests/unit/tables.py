@@ -21,6 +21,7 @@ def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Colum
         recorded=kind,
         size=-1,
         nullable=nullable,
+        holds_null=nullable,
         takes_null=nullable,
         checked=False,
         default=None,
