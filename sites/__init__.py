@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         SiteUnreachable as SiteUnreachable,
         SnaptideError as SnaptideError,
         StillNeeded as StillNeeded,
+        TriggersSwitchedOff as TriggersSwitchedOff,
         UnknownSite as UnknownSite,
         UnknownTable as UnknownTable,
         UnsupportedDatabase as UnsupportedDatabase,

@@ -204,6 +204,19 @@ class NotAMember(SnaptideError):
     )
 
 
+class TriggersSwitchedOff(SnaptideError):
+    """What Snaptide writes at the site would meet no foreign key, and no trigger."""
+
+    code = "SNP-031"
+    hint = (
+        "Somebody has set session_replication_role for the database, the role or the "
+        "server. Take it back, for one of them: ALTER DATABASE NAME RESET "
+        "session_replication_role; ALTER ROLE NAME (IN DATABASE NAME) RESET ...; ALTER "
+        "SYSTEM RESET ... and SELECT pg_reload_conf(). Sessions that begin after that "
+        "have it right; restart workers. Queued changes are kept."
+    )
+
+
 class NotGranted(SnaptideError):
     """The master lets the user of its URL read or write nothing of what was asked."""
 

@@ -16,7 +16,7 @@ from psycopg.errors import (
     UndefinedFunction,
     UndefinedTable,
 )
-from sqlalchemy import ColumnElement, Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, func, select
 from sqlalchemy.exc import ProgrammingError
 
 from sites.catalog import site_identity
@@ -25,6 +25,7 @@ from sites.errors import (
     NotGranted,
     SiteChanged,
     SiteNotInitialised,
+    TriggersSwitchedOff,
     UnsupportedDatabase,
 )
 from sites.sessions import revisions
@@ -108,6 +109,7 @@ def confirm(connection: Connection, name: str, *, partner: bool = False) -> Iden
         SiteNotInitialised: there is none.
         OlderSchema, NewerSchema: another version of Snaptide made the schema.
         NotAMember: our triggers would take applied changes for those of users.
+        TriggersSwitchedOff: what we write would meet no foreign key, and no trigger.
         SiteChanged: the database was restored, cloned or promoted since, or
             the URL leads to another site.
     """
@@ -136,6 +138,12 @@ def confirm_and_read(
     if not row.may_apply:
         raise NotAMember(
             f"The user of site {name} is not a member of the role snaptide_apply.",
+            site=name,
+        )
+    if row.replication_role != "origin":
+        raise TriggersSwitchedOff(
+            f"Sessions of Snaptide at site {name} have session_replication_role = "
+            f"{row.replication_role}.",
             site=name,
         )
     changed = _differences(row)
@@ -211,6 +219,7 @@ _RECORDED_AND_NOW = (
     *_RECORDED,
     *(sa.literal_column(sql).label(f"{name}_now") for name, sql in _NOW.items()),
     sa.literal_column(_MAY_APPLY).label("may_apply"),
+    func.current_setting("session_replication_role").label("replication_role"),
 )
 
 

@@ -9,13 +9,13 @@ from psycopg import sql
 import deferred
 import snapshots
 from sites import Directory, Site
-from sites.errors import NotAMember, SiteUnreachable
+from sites.errors import NotAMember, SiteUnreachable, TriggersSwitchedOff
 from sites.sessions import identity
 from sites.sessions import site as site_of_ours
 from snapshots.differences import difference
 from snaptide.embedded import PostgresServer
 from tests.fix_sites import log
-from tests.linked_table import link, rows, run
+from tests.linked_table import link, parked, queued, rows, run
 
 
 def test_each_statement_sees_what_was_committed_before_it(sites: Directory) -> None:
@@ -77,6 +77,32 @@ def test_a_user_whose_changes_would_be_taken_for_others_is_refused(
 def _for_the_database(site: Site, setting: str, value: str) -> None:
     run(site, f"ALTER DATABASE \"{site.url.database}\" SET {setting} = '{value}'")
     site.close()
+
+
+@pytest.mark.parametrize("name", ["hq", "jfk"])
+def test_nothing_is_written_without_foreign_keys_and_triggers(
+    sites: Directory, name: str
+) -> None:
+    """Or a row without its parent would stand at the master, and nobody would know."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    link(sites, columns="id int PRIMARY KEY, parent int")
+    run(
+        hq,
+        "CREATE TABLE public.parent (id int PRIMARY KEY)",
+        "ALTER TABLE public.orders ADD FOREIGN KEY (parent) REFERENCES public.parent",
+    )
+    run(jfk, "INSERT INTO public.orders VALUES (1, 5)")
+    _for_the_database(sites[name], "session_replication_role", "replica")
+    with pytest.raises(TriggersSwitchedOff, match=f"at site {name} have"):
+        deferred.push(jfk)
+    assert (rows(hq), queued(jfk), parked(hq)) == ([], 1, [])
+    run(
+        sites[name],
+        f'ALTER DATABASE "{sites[name].url.database}" RESET session_replication_role',
+    )
+    sites[name].close()
+    assert deferred.push(jfk).errors == 1
+    assert rows(hq) == []
 
 
 def test_array_keeps_its_nulls(sites: Directory) -> None:
