@@ -13,8 +13,9 @@ from sqlalchemy.exc import DataError, DBAPIError, ProgrammingError
 #: Classes of SQLSTATE of failures that do not come from the data.
 _SYSTEM = {"08", "0A", "25", "40", "42", "53", "55", "57", "58", "XX"}
 
-#: Row-level security refuses a row with the SQLSTATE of a missing right.
-_ROW_SECURITY = "row-level security"
+#: Row-level security refuses a row with the SQLSTATE of a missing right. The message is
+#: in the server's language; the function of PostgreSQL that raises it has one name.
+_ROW_SECURITY = "ExecWithCheckOptions"
 
 #: A lock was not free in time, there was a deadlock, or a purge came between the reads
 #: of a transaction that has to see one moment.
@@ -49,7 +50,8 @@ def caused_by_data(error: DBAPIError) -> bool:
     """Whether trying the same change again would fail in the same way."""
     state = of(error)
     if state == NO_RIGHT:
-        return _ROW_SECURITY in str(error.orig)
+        raised_by = getattr(error.orig, "diag", None)
+        return getattr(raised_by, "source_function", None) == _ROW_SECURITY
     return not error.connection_invalidated and state[:2] not in _SYSTEM
 
 

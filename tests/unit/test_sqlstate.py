@@ -32,12 +32,6 @@ def test_system_leaves_the_batch(state: str) -> None:
     assert not sqlstate.caused_by_data(raised(state))
 
 
-def test_row_security_is_the_datas() -> None:
-    refused = raised("42501", 'new row violates row-level security policy for "t"')
-    assert sqlstate.caused_by_data(refused)
-    assert not sqlstate.caused_by_data(raised("42501", "permission denied for t"))
-
-
 def test_broken_connection_is_the_systems_whatever_it_said() -> None:
     assert not sqlstate.caused_by_data(raised("23505", invalidated=True))
 

@@ -1,0 +1,42 @@
+"""A row that row-level security refuses is told from a right that is missing."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy.exc import ProgrammingError
+
+from deferred import sqlstate
+from sites import Directory
+from tests.linked_table import run
+
+NAME = '"row-level security"'
+
+
+@pytest.mark.parametrize(
+    ("statement", "of_a_row"),
+    [
+        ("INSERT INTO public.{} VALUES (2)", True),
+        ("UPDATE public.{} SET id = 2", True),
+        ("DELETE FROM public.{}", False),
+    ],
+)
+def test_row_is_the_data_s_and_right_is_not(
+    sites: Directory, statement: str, of_a_row: bool
+) -> None:
+    """By nothing that depends on the language of the server, or on names."""
+    hq = sites["hq"]
+    run(
+        hq,
+        f"CREATE TABLE public.{NAME} (id int PRIMARY KEY)",
+        f"INSERT INTO public.{NAME} VALUES (1)",
+        f"ALTER TABLE public.{NAME} ENABLE ROW LEVEL SECURITY",
+        f"CREATE POLICY one ON public.{NAME} USING (id = 1)",
+        f"GRANT SELECT, INSERT, UPDATE ON public.{NAME} TO snaptide_apply",
+        "GRANT USAGE ON SCHEMA public TO snaptide_apply",
+    )
+    with hq.session() as connection:
+        connection.exec_driver_sql("SET ROLE snaptide_apply")
+        with pytest.raises(ProgrammingError) as refused:
+            connection.exec_driver_sql(statement.format(NAME))
+    assert sqlstate.of(refused.value) == "42501"
+    assert sqlstate.caused_by_data(refused.value) is of_a_row
