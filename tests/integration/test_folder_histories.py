@@ -39,8 +39,22 @@ class User:
         path = self._chance.choice([*_NAMES, *self._files()])
         file = self.directory / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{self.site.name} {self._written}")
+        file.write_text(f"{self.site.name} {self._written:04}")
         return f"{path} = {self._written}"
+
+    def write_unseen(self) -> str:
+        """Write a file, and give it the size and time that it had."""
+        files = self._files()
+        if not files:
+            return "nothing"
+        self._written += 1
+        path = self._chance.choice(files)
+        file = self.directory / path
+        before = file.stat()
+        text = f"{self.site.name} {self._written:04}"
+        file.write_text(text.ljust(before.st_size))
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        return f"{path} = {self._written}, unseen"
 
     def rename(self) -> str:
         files = self._files()
@@ -99,10 +113,11 @@ class History:
             user = self.chance.choice(self.users)
             acts: dict[Callable[[], str], int] = {
                 user.write: 6,
+                user.write_unseen: 2,
                 user.rename: 3,
                 user.rename_folder: 1,
                 user.remove: 2,
-                user.touch: 1,
+                user.touch: 2,
                 lambda user=user: self.sync(user): 6,  # type: ignore[misc]
                 lambda user=user: self.kill(user, monkeypatch): 2,  # type: ignore[misc]
                 lambda user=user: self.carry(user.site): 5,  # type: ignore[misc]
