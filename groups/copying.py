@@ -1,8 +1,8 @@
 """Copies the rows of a group's tables, as they are at one moment, to a new master.
 
-Spark copies ranges in parallel (`snapshots.differences.parallel_copy`), each in a
-transaction of its own: a copy that breaks off leaves rows, which are deleted before the
-next attempt.
+Ranges are copied as by the first load of a snapshot
+(`snapshots.differences.parallel_copy`), each in a transaction of its own: a copy that
+breaks off leaves rows, which are deleted before the next attempt.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
@@ -157,28 +157,39 @@ def _after(rows: int, progress: Progress | None) -> Progress | None:
 def _jobs(
     view: Connection, stretch: Stretch, settings: Mapping[str, str]
 ) -> list[CopyJob]:
+    divided = [(t, ranges.ctid_ranges(view, t.qualified)) for t in stretch.tables]
     if stretch.bound:
-        first, *rest = (_job(table, None, settings) for table in stretch.tables)
+        first, *rest = (_whole(table, parts, settings) for table, parts in divided)
         return [replace(first, then=tuple(rest))]
-    return [
-        _job(table, part, settings)
-        for table in stretch.tables
-        for part in ranges.ctid_ranges(view, table.qualified)
-    ]
+    return [_part(table, part, settings) for table, parts in divided for part in parts]
 
 
-def _job(table: Table, part: Range | None, settings: Mapping[str, str]) -> CopyJob:
+def _whole(
+    table: Table, parts: Sequence[Range], settings: Mapping[str, str]
+) -> CopyJob:
+    source = table.sql()
+    wanted = select(*(source.c[name] for name in shape.carried(table)))
+    return _job(table, wanted, sum(part.bytes for part in parts), settings)
+
+
+def _part(table: Table, part: Range, settings: Mapping[str, str]) -> CopyJob:
+    source = replace(table, schema=part.table.schema, name=part.table.name).sql()
+    wanted = select(*(source.c[name] for name in shape.carried(table)))
+    return _job(table, part.restrict(wanted, source), part.bytes, settings)
+
+
+def _job(
+    table: Table,
+    wanted: sa.Select[*tuple[Any, ...]],
+    size: int,
+    settings: Mapping[str, str],
+) -> CopyJob:
     from snapshots.spark.load import CopyJob
 
-    columns = shape.carried(table)
-    of = table.qualified if part is None else part.table
-    source = replace(table, schema=of.schema, name=of.name).sql()
-    wanted = select(*(source.c[name] for name in columns))
-    if part is not None:
-        wanted = part.restrict(wanted, source)
     return CopyJob(
         select=literal_text(wanted),
-        copy=copy_in(table.sql(), columns).as_string(),
+        copy=copy_in(table.sql(), shape.carried(table)).as_string(),
         into=table.qualified,
         settings=settings,
+        bytes=size,
     )

@@ -56,19 +56,19 @@ class CopyJob:
     copy: str
     #: that table; no trigger of a user fires there
     into: QualifiedName
+    #: about how many bytes it reads
+    bytes: int
     #: both sides have the same types, whose values travel as the servers hold them
     binary: bool = False
     #: settings of the transaction at the target, by name
     settings: Mapping[str, str] = field(default_factory=dict)
-    #: about how many bytes it reads; None if that is not known
-    bytes: int | None = None
     #: jobs that are copied in the same transaction, after this one
     then: tuple[CopyJob, ...] = ()
 
     @property
     def is_small(self) -> bool:
         """Whether a task would take longer to start than to copy it."""
-        return self.bytes is not None and self.bytes <= SMALL and not self.then
+        return sum(one.bytes for one in (self, *self.then)) <= SMALL
 
 
 def copy_ranges(

@@ -72,6 +72,7 @@ def test_so_many_tasks_copy_all_ranges(spark: SparkSession, tables: Directory) -
             select=query,
             copy="COPY public.t (n) FROM STDIN",
             into=QualifiedName("public", "t"),
+            bytes=8192,
         )
         for query in PARTS_OF_T
     ]

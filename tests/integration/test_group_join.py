@@ -1,7 +1,7 @@
 """A master joins while the others work: its rows are copied, its queues begin there."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
@@ -31,7 +31,7 @@ from groups.errors import (
 from sites import Directory, Site
 from sites.conditions import ranges
 from sites.faults import InjectedFault
-from snapshots.differences import parallel_copy
+from snapshots.differences import difference, parallel_copy
 from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once
 from tests.grouped import (
@@ -81,6 +81,26 @@ def test_rows_are_copied_and_changes_since_follow(three: Directory) -> None:
     run(three["bos"], "UPDATE orders SET qty = 5 WHERE id = 2")
     push_all(three)
     assert len(assert_masters_equal(three, "hq", "lax", "bos")) == 12
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("ALTER TABLE orders ADD above int REFERENCES orders",)]
+)
+def test_small_tables_are_copied_without_spark(
+    three: Directory, monkeypatch: pytest.MonkeyPatch, more: Sequence[str]
+) -> None:
+    """Its tasks take longer to start; also of a table that refers to itself."""
+
+    def is_not_needed() -> None:
+        raise AssertionError("Spark is started.")
+
+    for statement in more:
+        groups.remove_table(three["hq"], GROUP, "orders", force=True)
+        for site in three.values():
+            run(site, statement)
+        groups.add_table(three["hq"], GROUP, "orders", same_rows=True)
+    monkeypatch.setattr(difference, "session", is_not_needed)
+    assert groups.join_master(three["hq"], GROUP, "bos").rows == 10
 
 
 NOTE = """
