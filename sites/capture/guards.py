@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from psycopg import sql
 from sqlalchemy import Connection, text
 
-from sites.capture.triggers import CASCADE, enable_always, keep_to_owner, tree
+from sites.capture.triggers import CASCADE, enabling, kept_to_owner, run, tree
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
 from sites.sessions.exchange import raw
@@ -78,8 +78,7 @@ def install(
         cascade=CASCADE,
         passes=sql.Literal(passes),
     )
-    raw(connection).execute(body)
-    keep_to_owner(connection, table.oid, function)
+    run(connection, body, *kept_to_owner(connection, table.oid, function))
     wanted = {
         (one, trigger): tuple(kinds)
         for one, _ in tree(connection, table)
@@ -127,5 +126,4 @@ def _create(
         table=identifier(table),
         function=sql.Identifier(SCHEMA, function),
     )
-    raw(connection).execute(statement)
-    enable_always(connection, table, trigger)
+    run(connection, statement, enabling(table, trigger))

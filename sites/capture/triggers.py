@@ -134,11 +134,6 @@ def tree(connection: Connection, table: Table) -> list[tuple[QualifiedName, bool
     return [(QualifiedName(schema, name), cloned) for schema, name, cloned in rows]
 
 
-def enable_always(connection: Connection, table: QualifiedName, trigger: str) -> None:
-    """Let a trigger fire also with session_replication_role = replica."""
-    raw(connection).execute(enabling(table, trigger))
-
-
 def attach(
     connection: Connection,
     table: Table,
@@ -161,17 +156,27 @@ def attach(
     Raises:
         RecordedAlready: the same kind of function is called for a part of the table.
     """
-    tables = [one for one, _ in tree(connection, table)]
-    _refuse_recorded(connection, table, tables, function)
-    missing = lacking(connection, table, function, events=events, subscribed=subscribed)
-    keep_to_owner(connection, table.oid, function)
-    for one in missing:
-        for statement in one.statements():
-            raw(connection).execute(statement)
+    parts = tree(connection, table)
+    _refuse_recorded(connection, table, [one for one, _ in parts], function)
+    missing = _lacking(
+        connection, parts, function, events=events, subscribed=subscribed
+    )
+    run(
+        connection,
+        *kept_to_owner(connection, table.oid, function),
+        *(statement for one in missing for statement in one.statements()),
+    )
 
 
-def keep_to_owner(connection: Connection, table: int, function: str) -> None:
-    """Let only the owner of a table make triggers that call a function of ours.
+def run(connection: Connection, *statements: sql.Composed) -> None:
+    """Run statements that return nothing in one round trip."""
+    raw(connection).execute(sql.SQL(";\n").join(statements))
+
+
+def kept_to_owner(
+    connection: Connection, table: int, function: str
+) -> list[sql.Composed]:
+    """What lets only a table's owner make triggers that call a function of ours.
 
     By default every user may make one, also on a temporary table of their own. The
     function would then record rows of that table, with the rights of its owner, as
@@ -183,16 +188,16 @@ def keep_to_owner(connection: Connection, table: int, function: str) -> None:
         function: in the schema snaptide.
     """
     name = sql.Identifier(SCHEMA, function)
-    driver = raw(connection)
-    [owner] = driver.execute(
-        "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = %s", (table,)
-    ).fetchone() or (None,)
-    driver.execute(sql.SQL("REVOKE EXECUTE ON FUNCTION {}() FROM PUBLIC").format(name))
-    driver.execute(
+    owner = connection.scalar(_OWNER, {"table": table})
+    return [
+        sql.SQL("REVOKE EXECUTE ON FUNCTION {}() FROM PUBLIC").format(name),
         sql.SQL("GRANT EXECUTE ON FUNCTION {}() TO {}").format(
             name, sql.Identifier(str(owner))
-        )
-    )
+        ),
+    ]
+
+
+_OWNER = text("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = :table")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,13 +237,26 @@ def lacking(
 
     The parameters are those of `attach`.
     """
+    parts = tree(connection, table)
+    return _lacking(connection, parts, function, events=events, subscribed=subscribed)
+
+
+def _lacking(
+    connection: Connection,
+    parts: Sequence[tuple[QualifiedName, bool]],
+    function: str,
+    *,
+    events: Sequence[str],
+    subscribed: bool,
+) -> list[Lacking]:
+    """The same of parts as `tree` finds them."""
     how = {
         (QualifiedName(row.nspname, row.relname), row.tgname): row.how
         for row in connection.execute(_THERE, {"function": function})
     }
     every = (*events, SUBSCRIBED) if subscribed else tuple(events)
     found = []
-    for one, cloned in tree(connection, table):
+    for one, cloned in parts:
         state = {event: how.get((one, name_of(function, event))) for event in every}
         gone = [
             event
