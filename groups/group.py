@@ -17,6 +17,8 @@ from groups import catalog, paths
 from groups.errors import CannotReplicate, NoSuchGroup, NoSuchMaster
 from groups.paths import Path
 from sites import QualifiedName
+from sites.sessions.exchange import Answer
+from sites.sessions.prepared import Prepared, as_json
 
 
 class TargetType(StrEnum):
@@ -119,12 +121,12 @@ class Group:
 
 def find(connection: Connection, name: str) -> Group | None:
     """A group as this master knows it; None if it is no master of it."""
-    return _find(connection, catalog.replication_group.c.name == name)
+    return _found(_BY_NAME.run(connection, its_name=name))
 
 
 def find_by_id(connection: Connection, id_: uuid.UUID) -> Group | None:
     """A group as this master knows it, whatever its name is."""
-    return _find(connection, catalog.replication_group.c.id == id_)
+    return _found(_BY_ID.run(connection, its_id=id_))
 
 
 def name_of(connection: Connection, id_: uuid.UUID) -> str:
@@ -134,33 +136,27 @@ def name_of(connection: Connection, id_: uuid.UUID) -> str:
     return name or str(id_)
 
 
-def _find(connection: Connection, which: ColumnElement[bool]) -> Group | None:
-    row = connection.execute(
-        select(catalog.replication_group).where(which)
-    ).one_or_none()
+def _found(answer: Answer) -> Group | None:
+    row = answer.one_or_none()
     if row is None:
         return None
-    masters = _of(connection, catalog.group_master, row.id, "master")
-    tables = _of(connection, catalog.group_table, row.id, "table_schema", "table_name")
-    paths = _of(connection, catalog.group_path, row.id, "source", "to_master")
     return Group(
-        **{
-            **row._mapping,
-            "status": Status(row.status),
-            "error_action": ErrorAction(row.error_action),
-        },
+        **{c.name: row._mapping[c.name] for c in catalog.replication_group.columns}
+        | {"status": Status(row.status), "error_action": ErrorAction(row.error_action)},
         masters=tuple(
             Master(
-                name=m.master,
-                target_type=TargetType(m.target_type),
-                joined=m.joined,
+                name=m["master"],
+                target_type=TargetType(m["target_type"]),
+                joined=m["joined"],
             )
-            for m in masters
+            for m in row.masters or ()
         ),
-        tables=tuple(QualifiedName(t.table_schema, t.table_name) for t in tables),
+        tables=tuple(
+            QualifiedName(t["table_schema"], t["table_name"]) for t in row.tables or ()
+        ),
         paths=tuple(
-            Path(source=p.source, local=p.from_master, target=p.to_master)
-            for p in paths
+            Path(source=p["source"], local=p["from_master"], target=p["to_master"])
+            for p in row.paths or ()
         ),
     )
 
@@ -303,15 +299,32 @@ def changed(group: Group, **values: Any) -> Group:
     return replace(group, **values, version=group.version + 1)
 
 
-def _of(
-    connection: Connection, table: Table, id_: uuid.UUID, *order: str
-) -> list[sa.Row[Any]]:
-    wanted = select(table).where(table.c.group_id == id_).order_by(*order)
-    return list(connection.execute(wanted))
-
-
 def _insert(
     connection: Connection, table: Table, rows: list[dict[str, object]]
 ) -> None:
     if rows:
         connection.execute(sa.insert(table), rows)
+
+
+def _whole(which: ColumnElement[bool]) -> Prepared:
+    """Asks for a group with all that belongs to it."""
+    head = catalog.replication_group
+
+    def of(table: Table, name: str, *order: str) -> ColumnElement[Any]:
+        mine = select(table).where(table.c.group_id == head.c.id).correlate(head)
+        return as_json(mine.order_by(*order), name)
+
+    return Prepared(
+        select(
+            head,
+            of(catalog.group_master, "masters", "master"),
+            of(catalog.group_table, "tables", "table_schema", "table_name"),
+            of(catalog.group_path, "paths", "source", "to_master"),
+        ).where(which)
+    )
+
+
+_BY_NAME = _whole(
+    catalog.replication_group.c.name == sa.bindparam("its_name", type_=sa.Text)
+)
+_BY_ID = _whole(catalog.replication_group.c.id == sa.bindparam("its_id", type_=sa.Uuid))
