@@ -20,7 +20,7 @@ from masters import group_parts, group_schema
 from masters.apply.unchecked import set_unchecked
 from sites import QualifiedName
 from sites.tables import roles
-from sites.tables.table import describe
+from sites.tables.table import describe_all
 
 
 def arrange(connection: Connection, here: str, group: Group) -> None:
@@ -35,9 +35,8 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
     former_senders.admit(connection, group.id, group.names)
     if before is not None:
         _release(connection, *sorted(set(before.tables) - set(group.tables)))
-    tables = [describe(connection, name) for name in group.tables]
-    for name in group.tables:
-        roles.open_to(connection, name, roles.MASTER)
+    tables = describe_all(connection, group.tables)
+    roles.open_to(connection, roles.MASTER, *group.tables)
     table_queue.arrange(
         connection,
         group.id,
@@ -48,10 +47,8 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
     unchecked = group.master(here).target_type is TargetType.UNPROTECTED_READ_ONLY
     for table in tables:
         guard.install(connection, group, here, table)
-        set_unchecked(connection, table.qualified, unchecked=unchecked)
-        group_schema.set_version(
-            connection, table.qualified, group.id, group.schema_version
-        )
+    set_unchecked(connection, *group.tables, unchecked=unchecked)
+    group_schema.set_version(connection, group.tables, group.id, group.schema_version)
     group_parts.note_first(connection)
     destination_state.set_joining(connection, group.id, group.name, group.joining)
 
@@ -69,8 +66,10 @@ def leave(connection: Connection, group: Group) -> None:
 
 
 def _release(connection: Connection, *tables: QualifiedName) -> None:
+    if not tables:
+        return
     table_queue.remove(connection, *tables)
     for table in tables:
         guard.remove(connection, table)
-        set_unchecked(connection, table, unchecked=False)
-        group_schema.forget(connection, table)
+    set_unchecked(connection, *tables, unchecked=False)
+    group_schema.forget(connection, *tables)

@@ -135,9 +135,7 @@ def waiting_calls(
 
     Calls of procedures count too, because these may change any table there.
     """
-    queues = [
-        queue for table in tables for queue in table_queue.found(connection, table)
-    ]
+    queues = table_queue.found(connection, *tables)
     found = {
         (str(queue.target), queue.destination): undelivered_calls(connection, queue)
         for queue in queues

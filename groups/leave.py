@@ -90,7 +90,6 @@ def _refuse_member(site: Site, group: Group, *, force: bool) -> None:
 
 def _undelivered(connection: Connection, group: Group) -> dict[str, int]:
     found: Counter[str] = Counter()
-    for table in group.tables:
-        for queue in table_queue.found(connection, table):
-            found[queue.destination] += undelivered_calls(connection, queue)
+    for queue in table_queue.found(connection, *group.tables):
+        found[queue.destination] += undelivered_calls(connection, queue)
     return dict(found)

@@ -323,7 +323,7 @@ def _know(connection: Connection, to: Identity, at: Marker) -> None:
     """Go on after the new destination's marker, with one window over all calls."""
     known = select(destination.c.name).where(destination.c.name == to.name)
     if connection.scalar(known) is None:
-        define.know_destination(connection, to.name)
+        define.know_destinations(connection, to.name)
         connection.execute(
             update(destination)
             .where(destination.c.name == to.name)

@@ -164,12 +164,9 @@ def show_master(
                 problem = "is joining: its rows are not there yet"
             if any(one.source == name for one in arrived):
                 problem = "changes of its own have come back"
-            for table in group.tables:
-                for queue in table_queue.found(connection, table):
-                    calls = undelivered_calls(connection, queue)
-                    waiting[queue.destination] = (
-                        waiting.get(queue.destination, 0) + calls
-                    )
+            for queue in table_queue.found(connection, *group.tables):
+                calls = undelivered_calls(connection, queue)
+                waiting[queue.destination] = waiting.get(queue.destination, 0) + calls
         different = differences(site.peer(name), group.name, compare=settle)
     except SnaptideError as error:
         problem = error.message

@@ -75,19 +75,39 @@ def arrange(
         routes: if empty, removes the queues and deletes their calls.
         error_action: what a push does with transactions that cannot be applied.
     """
-    if not routes:
+    if not (tables and routes):
         remove(connection, *(table.qualified for table, _ in tables))
         return
-    for table, columns in tables:
-        _arrange(connection, group, table, columns, routes, error_action)
-    define.show_calls(connection)
+    before = queue.list_queues(connection)
+    there = _numbers(connection, *(table.qualified for table, _ in tables))
+    numbers = {
+        table.qualified: there.get(table.qualified)
+        or _create(connection, group, table, columns)
+        for table, columns in tables
+    }
+    _set_routes(connection, [*numbers.values()], routes)
+    mine = queue_catalog.c.id.in_(numbers.values())
+    connection.execute(
+        sa.update(queue_catalog).where(mine).values(error_action=error_action)
+    )
+    define.know_destinations(connection, *routes)
+    after = queue.list_queues(connection)
+    for table, _ in tables:
+        ways = [one for one in after if one.id == numbers[table.qualified]]
+        capture = define.capture_along(table, ways)
+        if table.qualified in there:
+            queue_function.replace(connection, capture)
+        else:
+            queue_function.install(connection, capture)
+    if after != before:
+        define.show_calls(connection, after)
 
 
 def extend(connection: Connection, table: Table, columns: Sequence[str]) -> None:
     """Add a table's new columns to its queue; `arrange` has to follow.
 
     Waiting calls get the columns' defaults, as the rows did everywhere. Writes the
-    queue and its catalog.
+    queue, its catalog, and the views of calls.
 
     Parameters:
         columns: all columns that are to be carried.
@@ -138,24 +158,24 @@ def extend(connection: Connection, table: Table, columns: Sequence[str]) -> None
     view = queue.group_view(table.qualified)
     ddl.drop_view(connection, view)
     ddl.create_checked_view(connection, view, table.qualified, after, None)
+    define.show_calls(connection)
 
 
-def found(connection: Connection, table: QualifiedName) -> list[Queue]:
-    """The queue of a group's table, once for each of its destinations."""
+def found(connection: Connection, *tables: QualifiedName) -> list[Queue]:
+    """The queues of tables of groups, each once for each of its destinations."""
     return [
         one
         for one in queue.list_queues(connection)
-        if one.group_id is not None and one.base == table
+        if one.group_id is not None and one.base in tables
     ]
 
 
 def remove(connection: Connection, *tables: QualifiedName) -> None:
     """Stop queueing the changes of a group's tables, and delete their calls."""
-    numbers = {table: _number(connection, table) for table in tables}
-    there = {table: number for table, number in numbers.items() if number is not None}
+    there = _numbers(connection, *tables) if tables else {}
     if not there:
         return
-    queues = [queue for table in there for queue in found(connection, table)]
+    queues = found(connection, *there)
     mine = queue_catalog.c.id.in_(there.values())
     connection.execute(sa.delete(queue_catalog).where(mine))
     note_forgotten(connection, {queue.destination for queue in queues})
@@ -165,32 +185,6 @@ def remove(connection: Connection, *tables: QualifiedName) -> None:
         triggers.remove(connection, name)
         wide.drop(connection, QualifiedName(SCHEMA, name))
         ddl.drop_view(connection, queue.group_view(table))
-
-
-def _arrange(
-    connection: Connection,
-    group: uuid.UUID,
-    table: Table,
-    columns: Sequence[str],
-    routes: Routes,
-    error_action: str,
-) -> None:
-    number = _number(connection, table.qualified)
-    made = number is None
-    if number is None:
-        number = _create(connection, group, table, columns)
-    _set_routes(connection, number, routes)
-    mine = queue_catalog.c.id == number
-    connection.execute(
-        sa.update(queue_catalog).where(mine).values(error_action=error_action)
-    )
-    for to in routes:
-        define.know_destination(connection, to)
-    capture = define.capture_of(connection, found(connection, table.qualified)[0])
-    if made:
-        queue_function.install(connection, capture)
-    else:
-        queue_function.replace(connection, capture)
 
 
 def _create(
@@ -221,32 +215,31 @@ def _create(
     return number
 
 
-def _set_routes(connection: Connection, number: int, routes: Routes) -> None:
-    """Start new routes now, and end the ones that are no longer listed.
+def _set_routes(
+    connection: Connection, numbers: Collection[int], routes: Routes
+) -> None:
+    """Start new routes of queues now, and end the ones that are no longer listed.
 
     A new route does not send the calls that are already in the queue: a new master got
     them as rows, and other masters got them by another route.
     """
-    mine = route.c.queue_id == number
     wanted = [(to, source) for to, sources in routes.items() for source in sources]
     way = sa.tuple_(route.c.destination, route.c.source)
     corrections = [(to, correction(to)) for to in routes]
-    stay = way.in_([*wanted, *corrections])
+    other = sa.not_(way.in_([*wanted, *corrections]))
     ended = connection.scalars(
-        sa.delete(route).where(mine, sa.not_(stay)).returning(route.c.destination)
+        sa.delete(route)
+        .where(route.c.queue_id.in_(numbers), other)
+        .returning(route.c.destination)
     )
     note_forgotten(connection, set(ended))
-    for to, source in wanted:
-        connection.execute(
-            insert(route)
-            .values(
-                queue_id=number,
-                destination=to,
-                source=source,
-                since=func.pg_current_snapshot(),
-            )
-            .on_conflict_do_nothing()
-        )
+    began = func.pg_current_snapshot()
+    new = [
+        {"queue_id": number, "destination": to, "source": source, "since": began}
+        for number in numbers
+        for to, source in wanted
+    ]
+    connection.execute(insert(route).values(new).on_conflict_do_nothing())
 
 
 def note_forgotten(connection: Connection, destinations: Collection[str]) -> None:
@@ -255,6 +248,8 @@ def note_forgotten(connection: Connection, destinations: Collection[str]) -> Non
     A destination that is restored would miss them. Deliveries that are in no batch yet
     are deleted, because they are not to be sent.
     """
+    if not destinations:
+        return
     for name in sorted(destinations):
         left = sa.union_all(*queue.call_numbers(connection, name)).subquery()
         connection.execute(
@@ -274,10 +269,19 @@ def note_forgotten(connection: Connection, destinations: Collection[str]) -> Non
 
 
 def _number(connection: Connection, table: QualifiedName) -> int | None:
-    return connection.scalar(
-        select(queue_catalog.c.id).where(
-            queue_catalog.c.group_id.is_not(None),
-            queue_catalog.c.base_schema == table.schema,
-            queue_catalog.c.base_table == table.name,
+    return _numbers(connection, table).get(table)
+
+
+def _numbers(
+    connection: Connection, *tables: QualifiedName
+) -> dict[QualifiedName, int]:
+    """The numbers of the queues of those tables that have one."""
+    its = queue_catalog.c
+    wanted = [(table.schema, table.name) for table in tables]
+    rows = connection.execute(
+        select(its.base_schema, its.base_table, its.id).where(
+            its.group_id.is_not(None),
+            sa.tuple_(its.base_schema, its.base_table).in_(wanted),
         )
     )
+    return {QualifiedName(schema, name): number for schema, name, number in rows}

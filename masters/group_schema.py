@@ -8,7 +8,7 @@ waits, and no change is lost.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,21 +32,30 @@ class SchemaVersion:
 
 
 def set_version(
-    connection: Connection, table: QualifiedName, group_id: uuid.UUID, version: int
+    connection: Connection,
+    tables: Collection[QualifiedName],
+    group_id: uuid.UUID,
+    version: int,
 ) -> None:
-    """Note which version of its group's schema a table of this master has."""
+    """Note which version of its group's schema tables of this master have."""
+    if not tables:
+        return
     values = {"group_id": group_id, "version": version}
     new = insert(group_schema).values(
-        table_schema=table.schema, table_name=table.name, **values
+        [
+            {"table_schema": one.schema, "table_name": one.name, **values}
+            for one in tables
+        ]
     )
     connection.execute(
         new.on_conflict_do_update(index_elements=group_schema.primary_key, set_=values)
     )
 
 
-def forget(connection: Connection, table: QualifiedName) -> None:
-    """Note that a table is in no group any more."""
-    connection.execute(sa.delete(group_schema).where(_is(table)))
+def forget(connection: Connection, *tables: QualifiedName) -> None:
+    """Note that tables are in no group any more."""
+    mine = sa.or_(sa.false(), *map(_is, tables))
+    connection.execute(sa.delete(group_schema).where(mine))
 
 
 def versions(connection: Connection) -> dict[QualifiedName, SchemaVersion]:

@@ -86,7 +86,7 @@ def _create(master: Site, name: str, table: Table, queue: Queue) -> None:
                 schema=SCHEMA,
                 prefixes=["UNLOGGED"],
             )
-            roles.open_to(connection, QualifiedName(SCHEMA, name), roles.WORK)
+            roles.open_to(connection, roles.WORK, QualifiedName(SCHEMA, name))
 
 
 def refuse_dependent(

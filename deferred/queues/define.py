@@ -15,7 +15,7 @@ from deferred.errors import QueueNotEmpty
 from deferred.queues import captured, queue_function, views
 from deferred.queues.queue import Queue, find_queue, list_queues, undelivered_calls
 from deferred.queues.queue_function import QueueCapture
-from deferred.queues.target_columns import captured_columns, described
+from deferred.queues.target_columns import called_now, described
 from masters.errors import UnknownColumn
 from masters.log.snapshot_log import ROWID
 from sites import QualifiedName, names
@@ -23,7 +23,7 @@ from sites.capture import triggers
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.tables import locks, wide
-from sites.tables.table import Column, Table
+from sites.tables.table import Column, Table, describe
 from sites.transfer.types import NativeType, Xid8
 from sites.transfer.values import unsized
 from sites.words import counted, does
@@ -84,7 +84,7 @@ def create_queue(
     connection.execute(
         sa.insert(route).values(queue_id=queue_id, destination=destination)
     )
-    know_destination(connection, destination)
+    know_destinations(connection, destination)
     show_calls(connection)
     created = find_queue(connection, snapshot)
     assert created is not None
@@ -194,15 +194,14 @@ def _numbered(connection: Connection, queue: Queue) -> Queue:
     return replace(queue, column_numbers=tuple(numbers))
 
 
-def know_destination(connection: Connection, name: str) -> None:
-    """Insert a destination, with windows that begin now, if it is not known yet."""
-    known = select(destination.c.name).where(destination.c.name == name)
-    if connection.scalar(known) is None:
-        connection.execute(
-            sa.insert(destination).values(
-                name=name, window_end=func.pg_current_snapshot()
-            )
-        )
+def know_destinations(connection: Connection, *names: str) -> None:
+    """Insert destinations, with windows that begin now, if they are not known yet."""
+    known = select(destination.c.name).where(destination.c.name.in_(names))
+    new = {*names}.difference(connection.scalars(known))
+    if new:
+        now = func.pg_current_snapshot()
+        rows = [{"name": name, "window_end": now} for name in sorted(new)]
+        connection.execute(sa.insert(destination).values(rows))
 
 
 def create_table(
@@ -230,7 +229,7 @@ def show_calls(connection: Connection, only: Sequence[Queue] | None = None) -> N
     """Make the views and `captured_calls` show calls of exactly the present queues.
 
     Parameters:
-        only: these instead, while another one is altered.
+        only: these instead, if they are known, or another one is altered.
     """
     queues = list_queues(connection) if only is None else only
     views.replace_defcall(connection, queues)
@@ -250,18 +249,50 @@ def capture_of(
     mine = route.c.queue_id == queue.id
     forwarded = select(route.c.source).where(mine).distinct()
     own = select(route.c.destination).where(mine, route.c.source == "")
-    table, called = captured_columns(connection, queue)
+    return _capture(
+        describe(connection, queue.base),
+        queue,
+        tuple(connection.scalars(own.order_by("destination"))),
+        tuple(connection.scalars(forwarded.order_by(route.c.source))),
+        synchronous=synchronous,
+    )
+
+
+def capture_along(table: Table, ways: Sequence[Queue]) -> QueueCapture:
+    """The same for a queue of a group's table as it is listed.
+
+    Parameters:
+        table: the table as it is now.
+        ways: the queue, once for each of its destinations.
+
+    Raises:
+        UnknownColumn: one of its columns is gone.
+    """
+    own = sorted(way.destination for way in ways if "" in way.sources)
+    forwarded = sorted({source for way in ways for source in way.sources})
+    return _capture(table, ways[0], tuple(own), tuple(forwarded), synchronous=False)
+
+
+def _capture(
+    table: Table,
+    queue: Queue,
+    destinations: tuple[str, ...],
+    forwarded: tuple[str, ...],
+    *,
+    synchronous: bool,
+) -> QueueCapture:
+    called = called_now(table, queue)
     return QueueCapture(
         table=table,
         queue=queue.queue_table,
-        destinations=tuple(connection.scalars(own.order_by("destination"))),
+        destinations=destinations,
         extra=queue.extra_table,
         identity=tuple(called[name] for name in queue.identity_columns),
         columns=tuple(called[name] for name in queue.columns),
         refuse_new_keys=queue.partial and queue.identity_columns != (ROWID,),
         synchronous=synchronous,
         group=None if queue.group_id is None else str(queue.group_id),
-        forwarded=tuple(connection.scalars(forwarded.order_by(route.c.source))),
+        forwarded=forwarded,
     )
 
 

@@ -220,10 +220,19 @@ def captured_columns(
         UnknownTable, UnknownColumn: the table, or one of its columns, is gone.
     """
     table = describe(connection, queue.base)
+    return table, called_now(table, queue)
+
+
+def called_now(table: Table, queue: Queue) -> dict[str, str]:
+    """The current name of each column that is queued of a table.
+
+    Raises:
+        UnknownColumn: one of them is gone.
+    """
     called = {column.number: column.name for column in table.columns}
     numbers = dict(zip(queue.columns, queue.column_numbers, strict=True))
     _refuse_gone(table, [name for name, n in numbers.items() if n not in called])
-    return table, {name: called[number] for name, number in numbers.items()}
+    return {name: called[number] for name, number in numbers.items()}
 
 
 def refuse_unknown(table: Table, columns: Sequence[str]) -> None:

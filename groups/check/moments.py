@@ -266,20 +266,16 @@ def _later(one: Moment, group: Group, tables: Sequence[QualifiedName]) -> list[Q
         CheckDisturbed: the group has changed.
     """
     with autocommit(one.later):
-        before = _queues(one.later, tables)
+        before = table_queue.found(one.later, *tables)
     logs = {QualifiedName(SCHEMA, queue.queue_table) for queue in before}
     hold(one.later, (), sorted(logs), gone="A queue was dropped during the check.")
     one.later.execute(text("SET TRANSACTION READ ONLY"))
     now = groups.find_by_id(one.later, group.id)
-    found = _queues(one.later, tables)
+    found = table_queue.found(one.later, *tables)
     tables_now = {QualifiedName(SCHEMA, queue.queue_table) for queue in found}
     if now is None or now.version != group.version or tables_now - logs:
         _disturbed(f"Group {group.name} has changed during the check.")
     return found
-
-
-def _queues(connection: Connection, tables: Sequence[QualifiedName]) -> list[Queue]:
-    return [one for name in tables for one in table_queue.found(connection, name)]
 
 
 def _doubts(found: Sequence[Moment], *, last: bool) -> dict[tuple[str, str], str]:

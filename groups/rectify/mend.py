@@ -248,8 +248,7 @@ def _waits(sender: Site, tables: Sequence[QualifiedName], target: str) -> bool:
             undelivered_calls(
                 connection, replace(one, sources=mine, since=(position.START,))
             )
-            for table in tables
-            for one in table_queue.found(connection, table)
+            for one in table_queue.found(connection, *tables)
             if one.destination == target
         )
 

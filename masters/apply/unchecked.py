@@ -22,15 +22,19 @@ _at = unchecked_table.c
 
 
 def set_unchecked(
-    connection: Connection, table: QualifiedName, *, unchecked: bool
+    connection: Connection, *tables: QualifiedName, unchecked: bool
 ) -> None:
-    """Apply changes to a table unchecked from now on, or look for conflicts again."""
-    place = {"table_schema": table.schema, "table_name": table.name}
+    """Apply changes to tables unchecked from now on, or look for conflicts again."""
+    if not tables:
+        return
     if unchecked:
-        new = insert(unchecked_table).values(**place)
+        new = insert(unchecked_table).values(
+            [{"table_schema": one.schema, "table_name": one.name} for one in tables]
+        )
         connection.execute(new.on_conflict_do_nothing())
         return
-    mine = sa.and_(_at.table_schema == table.schema, _at.table_name == table.name)
+    places = [(one.schema, one.name) for one in tables]
+    mine = sa.tuple_(_at.table_schema, _at.table_name).in_(places)
     connection.execute(sa.delete(unchecked_table).where(mine))
 
 

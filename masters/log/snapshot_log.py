@@ -235,7 +235,7 @@ def _create(
     capture = _capture(table, log, keys, tuple(partition_columns))
     log_function.install(connection, capture)
     arming.install(connection)
-    roles.open_to(connection, name, roles.MASTER)
+    roles.open_to(connection, roles.MASTER, name)
     connection.execute(
         insert(snapshot_log).values(
             table_schema=name.schema,

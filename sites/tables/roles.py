@@ -64,16 +64,16 @@ def owns(connection: Connection, table: QualifiedName) -> bool:
 
 
 def open_to(
-    connection: Connection, table: QualifiedName, to: Mapping[str, str]
+    connection: Connection, to: Mapping[str, str], *tables: QualifiedName
 ) -> None:
-    """Grant the roles of this site the rights that they need on a new table.
+    """Grant the roles of this site the rights that they need on new tables.
 
-    If the user of the site may not grant them, nothing is granted: `--grants print`
-    shows the statements for an administrator.
+    If the user of the site may not grant those on a table, none is granted there:
+    `--grants print` shows the statements for an administrator.
     """
     here = set(connection.scalars(_HERE, {"roles": list(to), "schema": SCHEMA}).all())
     granted = {role: rights for role, rights in to.items() if role in here}
-    if granted:
+    for table in tables if granted else ():
         with suppress(DBAPIError), connection.begin_nested():
             for statement in (
                 *statements(table, granted),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -296,6 +296,18 @@ def describe(
     if found is None:
         raise UnknownTable(f"There is no table {table}.", table=str(table))
     return found
+
+
+def describe_all(
+    connection: Connection, tables: Sequence[QualifiedName]
+) -> list[Table]:
+    """As `describe`, of several tables in one round trip.
+
+    Raises:
+        UnknownTable.
+    """
+    asked = [hold(connection, question(connection, table)) for table in tables]
+    return [describe(connection, *each) for each in zip(tables, asked, strict=True)]
 
 
 def question(connection: Connection, table: QualifiedName) -> Bound:

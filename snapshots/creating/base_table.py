@@ -66,7 +66,7 @@ def create(
     }
     made = [_new(c, definition, defaults.get(c.name)) for c in chosen]
     ddl.create_table(connection, snapshot.base, made)
-    roles.open_to(connection, snapshot.base, roles.BASE)
+    roles.open_to(connection, roles.BASE, snapshot.base)
     keys = [
         NewColumn(name=k, type=definition.table.column(c).type)
         for k, c in zip(snapshot.key_names, snapshot.identity_columns, strict=True)

@@ -393,7 +393,7 @@ def test_pause_of_an_operator_outlasts_a_join(
 
     monkeypatch.setattr(copying, "copy", disable_first)
     with three["hq"].transaction() as connection:
-        define.know_destination(connection, "bos")
+        define.know_destinations(connection, "bos")
     set_disabled(three["hq"], "bos", disabled=True)
     groups.join_master(three["hq"], GROUP, "bos")
     for name in ("hq", "lax"):
