@@ -69,7 +69,7 @@ class Searched:
             await self._app(scope, receive, kept)
         finally:
             where = str(scope.get("path", ""))
-            self._secrets.look_at(sent.decode("utf-8", "replace"), where)
+            self._secrets.look_at(sent, where)
 
 
 class Browser:

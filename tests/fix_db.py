@@ -225,7 +225,7 @@ def _running(version: int, kind: type[Kind]) -> Iterator[Kind]:
         yield server
     finally:
         server.stop()
-        watched.look_at(server.log.read_text(errors="replace"), str(server.log))
+        watched.look_at(server.log.read_bytes(), str(server.log))
         shutil.rmtree(folder)
 
 

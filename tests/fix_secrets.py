@@ -25,7 +25,7 @@ class Secrets:
 
     def __init__(self) -> None:
         #: How each is seen, by what all of these begin with.
-        self._known: dict[str, set[str]] = {}
+        self._known: dict[bytes, set[bytes]] = {}
         self.seen: list[str] = []
 
     def remember(self, password: str) -> None:
@@ -33,21 +33,25 @@ class Secrets:
         for text in (password, quote(password, safe="")):
             # As the product cuts what is too long; less than that is no secret.
             cut = {f"{text[:end]}..." for end in range(_CUT, len(text))}
-            self._known.setdefault(text[:_CUT], set()).update({text}, cut)
+            forms = self._known.setdefault(text[:_CUT].encode(), set())
+            forms |= {form.encode() for form in (text, *cut)}
 
-    def look_at(self, text: str, where: str) -> None:
-        """Note where a text shows a password."""
+    def look_at(self, content: str | bytes | bytearray, where: str) -> None:
+        """Note where something that was written shows a password."""
+        if isinstance(content, str):
+            content = content.encode(errors="replace")
         # Logs of a whole run are looked through for the passwords of all its servers:
         # hardly any has as much as the beginning of one.
-        begun = [forms for begin, forms in self._known.items() if begin in text]
-        if any(secret in text for forms in begun for secret in forms):
+        begun = [forms for begin, forms in self._known.items() if begin in content]
+        if any(secret in content for forms in begun for secret in forms):
             self.seen.append(where)
 
     def look_through(self, folder: Path) -> None:
         """Note which logs and other files below a folder show a password."""
         for file in sorted(folder.rglob("*")):
             if file.is_file() and not file.name.endswith(_KEEPERS):
-                self.look_at(file.read_text(errors="replace"), str(file))
+                # As bytes: what is no text takes long to be read as one.
+                self.look_at(file.read_bytes(), str(file))
 
 
 #: Of this run. The servers of the fixtures tell it their passwords.

@@ -62,7 +62,7 @@ def web(
 @pytest.fixture
 def browser(web: Service, address: str) -> Iterator[Browser]:
     def look(answer: httpx2.Response) -> None:
-        watched.look_at(answer.read().decode("utf-8", "replace"), str(answer.url))
+        watched.look_at(answer.read(), str(answer.url))
 
     hooks = {"response": [look]}
     with httpx2.Client(base_url=f"http://{address}", event_hooks=hooks) as client:
