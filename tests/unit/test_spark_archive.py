@@ -38,3 +38,11 @@ def test_a_session_starts_python_from_the_archive() -> None:
     own = {"spark.sql.execution.pyspark.python": "/opt/python"}
     assert archive.of_session(given | own) == (["/a.tar.gz#there"], own)
     assert archive.of_session(own) == ([], own)
+
+
+def test_it_has_what_tasks_run_and_no_more() -> None:
+    carried = {Path(name) for _, name in archive._files()}
+    assert {Path("snapshots/__init__.py"), Path("pyarrow/__init__.py")} <= carried
+    assert not {one for one in carried if "tests" in one.parts}
+    assert not {one for one in carried if one.suffix in {".h", ".pyi", ".pyx"}}
+    assert not {one.parts[0] for one in carried} & {"celery", "pyspark", "typer"}
