@@ -1,15 +1,19 @@
 """Spark for tests: a Java runtime and one local session for the run."""
 
+import fcntl
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
 from snapshots.spark.java import java_home as find_java_home
+from snaptide.cli import app
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,6 +57,26 @@ def bare_python(tmp_path: Path) -> Path:
     folder = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def executor_archive(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """What executors need, in one file for all processes of this run.
+
+    The settings of Spark that the command prints which writes it.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    path, said = folder / "executors.tar.gz", folder / "executors.json"
+    with (folder / "executors.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not said.exists():
+            done = CliRunner().invoke(app, ["spark", "archive", str(path), "--json"])
+            assert done.exit_code == 0, done.output
+            said.write_text(done.stdout)
+    conf: Mapping[str, str] = json.loads(said.read_text())["conf"]
+    return conf
 
 
 def _end_jvm() -> None:

@@ -1,12 +1,12 @@
 """Executors of a cluster on which nothing of Snaptide is installed."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import snapshots
 from benchmarks import spark_cluster
 from sites import Directory
-from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_spark import JAVA_OPTIONS
 from tests.linked_table import run
@@ -33,9 +33,9 @@ snapshots.refresh(sites["jfk"], "orders")
 
 def test_executors_import_from_the_archive(
     sites: Directory,
-    snaptide: Snaptide,
     java_home: Path,
     bare_python: Path,
+    executor_archive: Mapping[str, str],
     tmp_path: Path,
 ) -> None:
     run(
@@ -45,18 +45,17 @@ def test_executors_import_from_the_archive(
     )
     log(sites["hq"], "orders")
     snapshots.create(sites["jfk"], "orders", master="hq")
-    made = snaptide.report("spark", "archive", str(tmp_path / "env.tar.gz"))
     conf = spark_cluster.settings() | {
         "spark.pyspark.python": str(bare_python),
         "spark.task.maxFailures": "1",
         "spark.executor.defaultJavaOptions": JAVA_OPTIONS,
     }
     del conf["spark.executorEnv.PYTHONPATH"]
-    with spark_cluster.cluster(tmp_path) as address:
+    with spark_cluster.cluster(tmp_path, hosts=["127.0.0.1"]) as address:
         without = ended(PROGRAM, sites, address, json.dumps(conf))
         assert without.returncode != 0
         assert "No module named" in without.stderr
-        done = ended(PROGRAM, sites, address, json.dumps(conf | made["conf"]))
+        done = ended(PROGRAM, sites, address, json.dumps({**conf, **executor_archive}))
     assert done.returncode == 0, done.stderr
     content = "SELECT id, n FROM public.orders ORDER BY id"
     assert run(sites["jfk"], content) == run(sites["hq"], content)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import snapshots
 from sites import Directory
-from snapshots.spark import archive
 from snaptide.embedded.ports import free_port
 from tests.fix_sites import log
 from tests.fix_spark import JAVA_OPTIONS
@@ -74,7 +74,11 @@ with server():
 
 
 def test_windows_of_any_size_end_equal(
-    sites: Directory, java_home: Path, bare_python: Path, tmp_path: Path
+    sites: Directory,
+    java_home: Path,
+    bare_python: Path,
+    executor_archive: Mapping[str, str],
+    tmp_path: Path,
 ) -> None:
     run(
         sites["hq"],
@@ -83,13 +87,12 @@ def test_windows_of_any_size_end_equal(
     )
     log(sites["hq"], "orders")
     snapshots.create(sites["jfk"], "orders", master="hq")
-    made = archive.write(tmp_path / "env.tar.gz")
     asked = {
         "folder": str(tmp_path),
         "python": str(bare_python),
         "port": free_port(),
         "java": JAVA_OPTIONS,
-        "conf": dict(made.conf),
+        "conf": dict(executor_archive),
     }
     done = ended(PROGRAM, sites, json.dumps(asked))
     assert done.returncode == 0, done.stderr
