@@ -100,6 +100,21 @@ def run(site: Site, *statements: str) -> list[tuple[Any, ...]]:
         return [] if cursor.description is None else cursor.fetchall()
 
 
+def change_often(site: Site, times: int) -> None:
+    """Give the first of the `orders` long names, one after the other, in a transaction.
+
+    It is found by its place: its key leads through all its older versions.
+    """
+    run(
+        site,
+        "DO $$ DECLARE there tid := (SELECT ctid FROM orders WHERE id = 1);"
+        f" BEGIN FOR n IN 1..{times} LOOP"
+        " UPDATE orders SET name = repeat('\"<', 300) || n"
+        " WHERE ctid = there RETURNING ctid INTO there;"
+        " END LOOP; END $$",
+    )
+
+
 def scalar(site: Site, query: str) -> Any:
     """The first value that a query finds; None if it finds no row."""
     found = run(site, query)

@@ -19,7 +19,7 @@ from sites import Directory
 from tests.console import Browser, console
 from tests.fix_worlds import prepared_once
 from tests.grouped import without
-from tests.linked_table import as_refresh, link, link_orders, run
+from tests.linked_table import as_refresh, change_often, link, link_orders, run
 from tests.silence import silent
 
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }}"
@@ -145,12 +145,7 @@ def test_what_cannot_be_found_is_said_above_the_form(browser: Browser) -> None:
 def test_ten_thousand_changes_are_shown_in_parts(
     orders: Directory, browser: Browser
 ) -> None:
-    run(
-        orders["jfk"],
-        "DO $$ BEGIN FOR n IN 1..10000 LOOP"
-        " UPDATE orders SET name = repeat('\"<', 300) || n WHERE id = 1;"
-        " END LOOP; END $$",
-    )
+    change_often(orders["jfk"], 10_000)
     told = deferred.history(orders.values(), "orders", ["1"])
     assert len(told.events) > 10_000
     page = browser.get(of_row("1"))

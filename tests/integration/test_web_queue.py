@@ -13,7 +13,7 @@ from sites import Directory
 from tests.console import Browser, console
 from tests.fix_worlds import prepared_once
 from tests.grouped import broken_off_at, without
-from tests.linked_table import link, link_orders, run, scalar
+from tests.linked_table import change_often, link, link_orders, run, scalar
 
 PAGE = "/sites/jfk/queue"
 HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }}"
@@ -98,15 +98,7 @@ def test_ten_thousand_transactions_are_shown_in_parts(
     orders: Directory, browser: Browser
 ) -> None:
     jfk = orders["jfk"]
-    run(
-        jfk,
-        # By its place: its key leads through all older versions of the row.
-        "DO $$ DECLARE there tid := (SELECT ctid FROM orders WHERE id = 1);"
-        " BEGIN FOR n IN 1..10000 LOOP"
-        " UPDATE orders SET name = repeat('\"<', 300) || n"
-        " WHERE ctid = there RETURNING ctid INTO there;"
-        " END LOOP; END $$",
-    )
+    change_often(jfk, 10_000)
     [one] = lines(browser.get(PAGE))
     assert one[3] == "10,000"
     page = browser.get(f"{PAGE}/{one[0]}?to=hq")
