@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, func, select, text
 
+from sites.errors import TriggersSwitchedOff
 from sites.sessions import identity, revisions
 from snaptide.doctor.finding import Finding, error, fatal, warning
 
@@ -96,6 +97,14 @@ _MAY_MOVE_MARKERS = (
 
 
 def _settings(connection: Connection, site: str) -> Iterator[Finding]:
+    role = connection.scalar(text("SHOW session_replication_role"))
+    if role != "origin":
+        yield error(
+            site,
+            "session_replication_role",
+            f"It is {role} for Snaptide's sessions: pushes and refreshes are refused.",
+            TriggersSwitchedOff.hint,
+        )
     if connection.scalar(text("SHOW max_prepared_transactions")) == "0":
         yield warning(
             site,

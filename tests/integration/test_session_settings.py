@@ -13,6 +13,7 @@ from sites.errors import NotAMember, SiteUnreachable, TriggersSwitchedOff
 from sites.sessions import identity
 from sites.sessions import site as site_of_ours
 from snapshots.differences import difference
+from snaptide import doctor
 from snaptide.embedded import PostgresServer
 from tests.fix_sites import log
 from tests.linked_table import link, parked, queued, rows, run
@@ -96,6 +97,8 @@ def test_nothing_is_written_without_foreign_keys_and_triggers(
     with pytest.raises(TriggersSwitchedOff, match=f"at site {name} have"):
         deferred.push(jfk)
     assert (rows(hq), queued(jfk), parked(hq)) == ([], 1, [])
+    setting = "session_replication_role"
+    assert [one.subject for one in doctor.examine(sites[name])].count(setting) == 1
     run(
         sites[name],
         f'ALTER DATABASE "{sites[name].url.database}" RESET session_replication_role',
