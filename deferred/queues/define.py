@@ -13,7 +13,7 @@ from deferred.catalog import destination, route
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
 from deferred.queues import captured, queue_function, views
-from deferred.queues.queue import Queue, find_queue, list_queues, undelivered_calls
+from deferred.queues.queue import Queue, list_queues, undelivered_calls
 from deferred.queues.queue_function import QueueCapture
 from deferred.queues.target_columns import called_now, described
 from masters.errors import UnknownColumn
@@ -85,10 +85,9 @@ def create_queue(
         sa.insert(route).values(queue_id=queue_id, destination=destination)
     )
     know_destinations(connection, destination)
-    show_calls(connection)
-    created = find_queue(connection, snapshot)
-    assert created is not None
-    return created
+    queues = list_queues(connection)
+    show_calls(connection, queues)
+    return next(one for one in queues if one.id == queue_id)
 
 
 def _of_tables(
@@ -115,7 +114,8 @@ def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) ->
     Raises:
         QueueNotEmpty: calls are not delivered yet, and `force` is not set.
     """
-    found = find_queue(connection, snapshot)
+    queues = list_queues(connection)
+    found = next((one for one in queues if one.snapshot == snapshot), None)
     if found is None:
         return
     waiting = undelivered_calls(connection, found)
@@ -127,7 +127,7 @@ def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) ->
             calls=waiting,
         )
     connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == found.id))
-    show_calls(connection)
+    show_calls(connection, [one for one in queues if one.id != found.id])
     triggers.remove(connection, found.queue_table)
     wide.drop(connection, QualifiedName(SCHEMA, found.queue_table))
 

@@ -119,10 +119,10 @@ def _wanted(function: str, events: Sequence[str], *, subscribed: bool) -> list[s
 def remove(connection: Connection, function: str) -> None:
     """Drop a trigger function of ours, its triggers, and the function that it calls."""
     name = sql.Identifier(SCHEMA, function)
-    drop = sql.SQL("DROP FUNCTION IF EXISTS {}() CASCADE")
+    drop = sql.SQL(
+        "DROP FUNCTION IF EXISTS {0}() CASCADE; DROP FUNCTION IF EXISTS {0}(regclass)"
+    )
     raw(connection).execute(drop.format(name))
-    asked = sql.SQL("DROP FUNCTION IF EXISTS {}(regclass)")
-    raw(connection).execute(asked.format(name))
 
 
 def tree(connection: Connection, table: Table) -> list[tuple[QualifiedName, bool]]:

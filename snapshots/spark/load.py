@@ -101,15 +101,17 @@ def copy_ranges(
             this load writes to it any more: it can be emptied.
         NoConnectionFree: a task found none; the same holds.
     """
+    rows = 0
     try:
         with _reported(target_uri, load, progress):
             if len(jobs) == 1 and jobs[0].is_small:
-                copy_range(source_uri, target_uri, jobs[0], load, 1)
+                rows = copy_range(source_uri, target_uri, jobs[0], load, 1)
             elif jobs:
                 task = _task(source_uri, target_uri, jobs, load)
                 _run(start(), task, len(jobs))
-        with _begin(target_uri) as connection:
-            rows = _finished(connection, load, len(jobs))
+        if not rows:  # or there is one range, which this process has copied
+            with _begin(target_uri) as connection:
+                rows = _finished(connection, load, len(jobs))
     except BaseException as error:
         with _begin(target_uri) as connection:
             claims.end(connection, load)
