@@ -140,10 +140,11 @@ def confirm_and_read(
             f"The user of site {name} is not a member of the role snaptide_apply.",
             site=name,
         )
-    if row.replication_role != "origin":
+    # With `local`, PostgreSQL does the same as with `origin`.
+    if row.replication_role == "replica":
         raise TriggersSwitchedOff(
             f"Sessions of Snaptide at site {name} have session_replication_role = "
-            f"{row.replication_role}.",
+            "replica.",
             site=name,
         )
     changed = _differences(row)

@@ -97,12 +97,11 @@ _MAY_MOVE_MARKERS = (
 
 
 def _settings(connection: Connection, site: str) -> Iterator[Finding]:
-    role = connection.scalar(text("SHOW session_replication_role"))
-    if role != "origin":
+    if connection.scalar(text("SHOW session_replication_role")) == "replica":
         yield error(
             site,
             "session_replication_role",
-            f"It is {role} for Snaptide's sessions: pushes and refreshes are refused.",
+            "It is replica for Snaptide's sessions: pushes and refreshes are refused.",
             TriggersSwitchedOff.hint,
         )
     if connection.scalar(text("SHOW max_prepared_transactions")) == "0":

@@ -104,8 +104,10 @@ def test_nothing_is_written_without_foreign_keys_and_triggers(
         f'ALTER DATABASE "{sites[name].url.database}" RESET session_replication_role',
     )
     sites[name].close()
+    _for_the_database(sites[name], setting, "local")
     assert deferred.push(jfk).errors == 1
     assert rows(hq) == []
+    assert setting not in [one.subject for one in doctor.examine(sites[name])]
 
 
 def test_array_keeps_its_nulls(sites: Directory) -> None:
