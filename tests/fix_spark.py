@@ -24,11 +24,42 @@ JAVA_OPTIONS = (
     "-XX:+UnlockDiagnosticVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     " -XX:-BytecodeVerificationRemote"
 )
+_VARIABLE = "PYSPARK_SUBMIT_ARGS"
+
+
+def submitted(*options: str) -> str:
+    """What PySpark submits to start a Java with our options and these."""
+    given = " ".join([JAVA_OPTIONS, *options])
+    return f"--conf 'spark.driver.defaultJavaOptions={given}' pyspark-shell"
+
+
 # For the sessions of workers too, which are other processes.
-os.environ.setdefault(
-    "PYSPARK_SUBMIT_ARGS",
-    f"--conf 'spark.driver.defaultJavaOptions={JAVA_OPTIONS}' pyspark-shell",
-)
+os.environ.setdefault(_VARIABLE, submitted())
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have a run of several processes write the archive of classes, if there is none.
+
+    It takes as long as some tests do: runs of a few tests are quicker without.
+    """
+    archive = _archive(config)
+    if not archive.exists() and getattr(config.option, "numprocesses", None):
+        # Imported late: it imports this.
+        from tests import java_classes
+
+        java_classes.make(archive)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the next runtimes map the archive, once it is there."""
+    if os.environ[_VARIABLE] == submitted() and _archive(item.config).exists():
+        mapped = f"-XX:SharedArchiveFile={_archive(item.config)} -Xlog:cds*=error"
+        os.environ[_VARIABLE] = submitted(mapped)
+
+
+def _archive(config: pytest.Config) -> Path:
+    """The file of Spark's classes; one of another Java or Spark is passed over."""
+    return config.rootpath / ".pytest_cache" / "spark.jsa"
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +79,7 @@ def spark(java_home: Path) -> Iterator["SparkSession"]:
 
     yield session()
     stop()
-    _end_jvm()
+    end_jvm()
 
 
 @pytest.fixture
@@ -79,7 +110,7 @@ def executor_archive(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, s
     return conf
 
 
-def _end_jvm() -> None:
+def end_jvm() -> None:
     """End the JVM, which PySpark keeps, with open pipes, until Python ends."""
     from pyspark import SparkContext
 
