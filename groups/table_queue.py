@@ -233,13 +233,21 @@ def _set_routes(
         .returning(route.c.destination)
     )
     note_forgotten(connection, set(ended))
-    began = func.pg_current_snapshot()
-    new = [
-        {"queue_id": number, "destination": to, "source": source, "since": began}
-        for number in numbers
-        for to, source in wanted
-    ]
-    connection.execute(insert(route).values(new).on_conflict_do_nothing())
+    # As arrays: a statement takes 65,535 values, and there may be more routes.
+    sides = [to for to, _ in wanted], [source for _, source in wanted]
+    ways = (
+        func.unnest(*(sa.cast(side, sa.ARRAY(sa.Text)) for side in sides))
+        .table_valued("destination", "source")
+        .render_derived()
+    )
+    its = queue_catalog.c.id
+    new = (
+        select(its, ways.c.destination, ways.c.source, func.pg_current_snapshot())
+        .join_from(queue_catalog, ways, sa.true())
+        .where(its.in_(numbers))
+    )
+    columns = ["queue_id", "destination", "source", "since"]
+    connection.execute(insert(route).from_select(columns, new).on_conflict_do_nothing())
 
 
 def note_forgotten(connection: Connection, destinations: Collection[str]) -> None:
