@@ -140,11 +140,10 @@ def confirm_and_read(
             f"The user of site {name} is not a member of the role snaptide_apply.",
             site=name,
         )
-    # With `local`, PostgreSQL does the same as with `origin`.
     if row.replication_role == "replica":
         raise TriggersSwitchedOff(
             f"Sessions of Snaptide at site {name} have session_replication_role = "
-            "replica.",
+            f"{row.replication_role}.",
             site=name,
         )
     changed = _differences(row)

@@ -115,7 +115,7 @@ _ROLE = "session_replication_role"
 #: Only a superuser may set it, even to what it is.
 _FIRES_TRIGGERS = case(
     (
-        func.current_setting(_ROLE) != "origin",
+        func.current_setting(_ROLE) == "replica",
         func.set_config(_ROLE, "origin", True),
     )
 )

@@ -110,6 +110,19 @@ def test_nothing_is_written_without_foreign_keys_and_triggers(
     assert setting not in [one.subject for one in doctor.examine(sites[name])]
 
 
+def test_a_role_in_which_foreign_keys_and_triggers_act_is_allowed(
+    sites: Directory,
+) -> None:
+    """With `local` all of them do, as with `origin`."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    link(sites, columns="id int PRIMARY KEY, v text")
+    for site in sites.values():
+        _for_the_database(site, "session_replication_role", "local")
+    run(jfk, "INSERT INTO public.orders VALUES (1, 'a')")
+    assert deferred.push(jfk).errors == 0
+    assert rows(hq) == [(1, "a")]
+
+
 def test_array_keeps_its_nulls(sites: Directory) -> None:
     link(sites, columns="id int PRIMARY KEY, v text[]")
     for site in sites.values():
