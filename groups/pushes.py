@@ -13,8 +13,10 @@ from deferred.options import PushArguments
 from deferred.pushing.push import destinations
 from sites import Site
 
-#: No limits that this process has for its pushes: what waits has to come.
-_ALL = PushArguments(stop_on_error=False, transaction_count=0, execution_seconds=0)
+#: No limits that this process has for its pushes: what waits has to come, and no more.
+_ALL = PushArguments(
+    stop_on_error=False, transaction_count=0, execution_seconds=0, delay_seconds=0
+)
 
 #: How long another pusher is left alone before it is asked again, in seconds.
 PAUSE = 0.2

@@ -105,11 +105,12 @@ def test_ddl_at_the_new_master_meanwhile_is_seen(
 
 
 def test_all_that_waits_comes_before_masters_are_level(world: Directory) -> None:
-    """Also where this process has limits for its pushes."""
+    """Also where this process has limits for its pushes, or has them wait for work."""
     jfk = world["jfk"]
     for number in range(1, 6):
         run(world["lax"], ADD.format(1, number))
-    configure(Configuration(directory=world, push={"transaction_count": 1}))
+    limits = {"transaction_count": 1, "delay_seconds": 3600}
+    configure(Configuration(directory=world, push=limits))
     try:
         report = groups.switch_master(jfk, "orders", to="lax")
     finally:
