@@ -45,7 +45,7 @@ def add_unseen(connection: Connection, plan: Plan) -> None:
         new = NewColumn(
             name=names[name],
             type=column.type,
-            nullable=column.nullable or constant is None,
+            nullable=column.holds_null or constant is None,
             default=constant,
             collation=column.collation,
         )

@@ -238,6 +238,29 @@ def test_null_that_is_older_than_its_constraint(
     assert [one for one in doctor.examine(jfk) if "NULL" in one.what] == []
 
 
+@pytest.mark.usefixtures("spark")
+def test_null_of_a_column_that_a_snapshot_gets_later(
+    sites: Directory, pg_version: int
+) -> None:
+    """Its constant default does not mean that all rows have a value."""
+    if pg_version < 18:
+        pytest.skip("PostgreSQL 18 is the first to have it.")
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, v int)",
+        "INSERT INTO public.t VALUES (1, NULL)",
+        "ALTER TABLE public.t ALTER v SET DEFAULT 0",
+        "ALTER TABLE public.t ADD CONSTRAINT given NOT NULL v NOT VALID",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", group="g", columns=["id"])
+    snapshots.refresh(jfk, "g")
+    snapshots.alter_columns(jfk, "t", add=["v"])
+    snapshots.refresh(jfk, "g")
+    assert_equal(sites, "t")
+
+
 def test_columns_that_a_delete_sets_to_null(sites: Directory) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
     run(
