@@ -143,7 +143,7 @@ def confirm_and_read(
     if row.replication_role == "replica":
         raise TriggersSwitchedOff(
             f"Sessions of Snaptide at site {name} have session_replication_role = "
-            f"{row.replication_role}.",
+            "replica.",
             site=name,
         )
     changed = _differences(row)
