@@ -1,9 +1,9 @@
 """Which values of a test are played: all of them, or in CI a third at each commit.
 
 CI gives a commit 90 minutes of two cores; on a slow day the whole suite takes longer.
-Much of it is tests of many values, which walk the same way through the product. Of each
-such test CI plays a third, chosen by the commit: a commit is judged the same each time,
-and the next ones judge the others. Whoever types `make test` plays all.
+Much of it is tests of several values, which walk the same way through the product. Of
+each such test CI plays a third, or one of two, chosen by the commit: a commit is judged
+the same each time, and the next ones judge the others. `make test` plays all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 from tests.seeds import ALWAYS_THE_SAME
 
-#: So many commits play all values, if chance has it; a test of fewer values plays all.
+#: So many commits play all values, if chance has it; two, where there are two.
 PARTS = 3
 
 
@@ -27,17 +27,18 @@ def pytest_collection_modifyitems(
 ) -> None:
     if not ALWAYS_THE_SAME:
         return
-    costly = (i.nodeid for i in items if "server" in getattr(i, "fixturenames", ()))
-    others = left_out(costly, _turn())
+    # Whatever starts a server asks for its version.
+    using = (i for i in items if "pg_version" in getattr(i, "fixturenames", ()))
+    others = left_out((i.nodeid for i in using), _commit())
     config.hook.pytest_deselected(items=[i for i in items if i.nodeid in others])
     items[:] = [i for i in items if i.nodeid not in others]
 
 
-def left_out(ids: Iterable[str], turn: int) -> set[str]:
-    """The tests that are not played in a turn, among those with these ids.
+def left_out(ids: Iterable[str], commit: int) -> set[str]:
+    """The tests that are not played at a commit, among those with these ids.
 
     Parameters:
-        turn: from 0 to PARTS - 1.
+        commit: the hash of the commit, or another number.
     """
     values: dict[str, list[str]] = defaultdict(list)
     for one in ids:
@@ -45,12 +46,12 @@ def left_out(ids: Iterable[str], turn: int) -> set[str]:
         if value:
             values[test].append(one)
     # Shuffled: each third value may have the same in common.
-    orders = (sorted(of, key=_shuffled) for of in values.values() if len(of) >= PARTS)
+    orders = (sorted(of, key=_shuffled) for of in values.values())
     return {
         one
         for order in orders
         for number, one in enumerate(order)
-        if number % PARTS != turn
+        if (commit - number) % min(PARTS, len(order))
     }
 
 
@@ -58,8 +59,8 @@ def _shuffled(one: str) -> tuple[int, str]:
     return crc32(one.encode()), one
 
 
-def _turn() -> int:
-    """The turn of the commit that is checked out."""
+def _commit() -> int:
+    """The hash of the commit that is checked out."""
     found = subprocess.run(
         ["git", "rev-parse", "HEAD"],
         cwd=Path(__file__).parent,
@@ -67,4 +68,4 @@ def _turn() -> int:
         text=True,
         check=True,
     )
-    return int(found.stdout, 16) % PARTS
+    return int(found.stdout, 16)
