@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from deferred.batches import marker, reconcile
 from deferred.batches.marker import Marker
 from deferred.parked import differing
-from deferred.queues import target_columns
+from deferred.queues import define, target_columns
 from groups import queued, redirect
 from groups.queued import Numbers
 from groups.redirect import Redirected
@@ -135,7 +135,7 @@ def _duplicate_watch(
 def _one_moment(given: Switch, alone: Connection) -> Iterator[Connection]:
     """One moment of the site, in which no session writes to the snapshots."""
     connection = alone.execution_options(isolation_level="REPEATABLE READ")
-    with connection.begin():
+    with define.in_turn(connection), connection.begin():
         # Before anything else: the moment is that of the first query.
         connection.execute(sa.text("SET LOCAL lock_timeout = '500ms'"))
         for one in given.queues:

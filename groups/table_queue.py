@@ -100,7 +100,7 @@ def arrange(
         else:
             queue_function.install(connection, capture)
     if after != before:
-        define.show_calls(connection, after)
+        define.show_calls(connection)
 
 
 def extend(connection: Connection, table: Table, columns: Sequence[str]) -> None:

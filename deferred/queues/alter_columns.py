@@ -18,7 +18,7 @@ from sqlalchemy import Connection, or_, select
 from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
 from deferred.queues import define, given_values, queue_function
-from deferred.queues.queue import Queue, delivery_of, is_delivered, list_queues
+from deferred.queues.queue import Queue, delivery_of, is_delivered
 from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
@@ -139,8 +139,7 @@ def widen(
         for name in names
         for side in ("o", "n")
     }
-    others = [one for one in list_queues(connection) if one.id != queue.id]
-    define.show_calls(connection, others)
+    define.show_calls(connection, without=queue)
     table = QualifiedName(SCHEMA, queue.queue_table)
     tables_columns.widen(connection, table, types)
     return _carry(connection, queue)
@@ -158,8 +157,7 @@ def drop(
         The queue as it is now.
     """
     table = QualifiedName(SCHEMA, queue.queue_table)
-    others = [one for one in list_queues(connection) if one.id != queue.id]
-    define.show_calls(connection, others)
+    define.show_calls(connection, without=queue)
     left, dropped = list[int](), list[int]()
     for place, name in enumerate(queue.columns, 1):
         (dropped if name in gone else left).append(place)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -13,7 +13,7 @@ from deferred.catalog import destination, route
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
 from deferred.queues import captured, queue_function, views
-from deferred.queues.queue import Queue, list_queues, undelivered_calls
+from deferred.queues.queue import Queue, find_queue, list_queues, undelivered_calls
 from deferred.queues.queue_function import QueueCapture
 from deferred.queues.target_columns import called_now, described
 from masters.errors import UnknownColumn
@@ -22,6 +22,7 @@ from sites import QualifiedName, names
 from sites.capture import triggers
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
+from sites.sessions.prepared import Prepared
 from sites.tables import locks, wide
 from sites.tables.table import Column, Table, describe
 from sites.transfer.types import NativeType, Xid8
@@ -85,9 +86,10 @@ def create_queue(
         sa.insert(route).values(queue_id=queue_id, destination=destination)
     )
     know_destinations(connection, destination)
-    queues = list_queues(connection)
-    show_calls(connection, queues)
-    return next(one for one in queues if one.id == queue_id)
+    show_calls(connection)
+    created = find_queue(connection, snapshot)
+    assert created is not None
+    return created
 
 
 def _of_tables(
@@ -114,8 +116,7 @@ def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) ->
     Raises:
         QueueNotEmpty: calls are not delivered yet, and `force` is not set.
     """
-    queues = list_queues(connection)
-    found = next((one for one in queues if one.snapshot == snapshot), None)
+    found = find_queue(connection, snapshot)
     if found is None:
         return
     waiting = undelivered_calls(connection, found)
@@ -127,7 +128,7 @@ def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) ->
             calls=waiting,
         )
     connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == found.id))
-    show_calls(connection, [one for one in queues if one.id != found.id])
+    show_calls(connection)
     triggers.remove(connection, found.queue_table)
     wide.drop(connection, QualifiedName(SCHEMA, found.queue_table))
 
@@ -225,13 +226,36 @@ def create_table(
     wide.create(connection, table, images, wide=wide.overflows(base, columns))
 
 
-def show_calls(connection: Connection, only: Sequence[Queue] | None = None) -> None:
-    """Make the views and `captured_calls` show calls of exactly the present queues.
+#: The advisory lock of who replaces the views of calls.
+_KEY = func.hashtext("snaptide.queues"), func.hashtext("")
+_TURN = Prepared(select(func.pg_advisory_xact_lock(*_KEY)))
+
+
+@contextmanager
+def in_turn(connection: Connection) -> Iterator[None]:
+    """Keep other sessions from `show_calls` while the block runs.
+
+    A transaction that reads as of one moment has to begin in such a block: it would
+    wait for the others and not see their queues even so.
 
     Parameters:
-        only: these instead, if they are known, or another one is altered.
+        connection: outside of a transaction.
     """
-    queues = list_queues(connection) if only is None else only
+    with locks.session_lock(connection, _KEY):
+        yield
+
+
+def show_calls(connection: Connection, without: Queue | None = None) -> None:
+    """Make the views and `captured_calls` show calls of exactly the present queues.
+
+    Waits until other transactions that do so have ended, to see their queues.
+
+    Parameters:
+        without: a queue that is left out, while it is altered.
+    """
+    _TURN.hold(connection)
+    gone = None if without is None else without.id
+    queues = [one for one in list_queues(connection) if one.id != gone]
     views.replace_defcall(connection, queues)
     views.replace_defload(connection, queues)
     mine = [one for one in queues if one.group_id is None]

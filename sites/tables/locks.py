@@ -67,6 +67,24 @@ def alone(
             _unlock(connection, key)
 
 
+@contextmanager
+def session_lock(
+    connection: Connection, key: Sequence[sa.ColumnElement[int]]
+) -> Iterator[None]:
+    """Hold an advisory lock while the block runs, in which transactions may end.
+
+    Parameters:
+        connection: outside of a transaction, before and after the block.
+    """
+    with autocommit(connection):
+        connection.execute(select(func.pg_advisory_lock(*key)))
+    try:
+        yield
+    finally:
+        with autocommit(connection):
+            _unlock(connection, key)
+
+
 def _unlock(connection: Connection, key: Sequence[sa.ColumnElement[int]]) -> None:
     """Let go of a lock, unless its session was ended, and the lock with it."""
     try:

@@ -1,0 +1,80 @@
+"""Queues of one site that are made at the same time."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import Connection
+
+import snapshots
+from deferred.queues import define
+from sites import Directory
+from sites.tables.table import describe
+from snapshots.definitions import snapshot
+from tests.fix_sites import log
+from tests.fix_worker import eventually
+from tests.linked_table import run
+from tests.stories import refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+TABLES = ("one", "two", "three")
+WAITS = (
+    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+    " AND wait_event_type = 'Lock'"
+)
+CAPTURED = "SELECT queue_id FROM snaptide.captured_calls(0, 10)"
+
+
+def _queue(connection: Connection, name: str) -> None:
+    """Queue a snapshot's changes, as its first load does."""
+    made = snapshot.read(connection, name)
+    define.create_queue(
+        connection,
+        snapshot=made.key,
+        base=describe(connection, made.base),
+        destination="hq",
+        target=made.master,
+        columns=made.columns,
+        identity=made.identity_columns,
+        partial=False,
+        extra_table=made.extra_table,
+        refuse_new_keys=False,
+    )
+
+
+def test_a_coordinator_knows_both(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    for name in TABLES:
+        run(
+            hq,
+            f"CREATE TABLE public.{name} (id int PRIMARY KEY, n int)",
+            f"INSERT INTO public.{name} VALUES (1, 0)",
+        )
+    log(hq, *TABLES)
+    for name in TABLES:
+        snapshots.create(jfk, name, master="hq", group="g", updatable=True)
+    refresh(jfk, "g")
+    for name in ("two", "three"):
+        run(jfk, f'DROP VIEW snaptide."uslog$_{name}"')
+        with jfk.transaction() as connection:
+            define.drop_queue(connection, name)
+
+    def other() -> None:
+        with jfk.transaction() as connection:
+            _queue(connection, "three")
+
+    with ThreadPoolExecutor(1) as pool:
+        with jfk.transaction() as connection:
+            _queue(connection, "two")
+            made = pool.submit(other)
+            eventually(lambda: run(jfk, WAITS), what="the other one: to wait")
+        made.result(timeout=60)
+
+    changes = (f"UPDATE public.{name} SET n = 7" for name in TABLES)
+    with jfk.begin() as connection:
+        for statement in (*changes, CAPTURED):
+            found = connection.exec_driver_sql(statement)
+        assert len({row.queue_id for row in found}) == len(TABLES)
+    assert len(run(jfk, "SELECT 1 FROM snaptide.defcall")) == len(TABLES)
