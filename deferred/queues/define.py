@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import destination, route
 from deferred.catalog import queue as queue_catalog
@@ -197,12 +198,9 @@ def _numbered(connection: Connection, queue: Queue) -> Queue:
 
 def know_destinations(connection: Connection, *names: str) -> None:
     """Insert destinations, with windows that begin now, if they are not known yet."""
-    known = select(destination.c.name).where(destination.c.name.in_(names))
-    new = {*names}.difference(connection.scalars(known))
-    if new:
-        now = func.pg_current_snapshot()
-        rows = [{"name": name, "window_end": now} for name in sorted(new)]
-        connection.execute(sa.insert(destination).values(rows))
+    now = func.pg_current_snapshot()
+    rows = [{"name": name, "window_end": now} for name in sorted({*names})]
+    connection.execute(insert(destination).values(rows).on_conflict_do_nothing())
 
 
 def create_table(

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from sqlalchemy import Connection
 
 import snapshots
 from deferred.queues import define
-from sites import Directory
+from sites import Directory, Site
 from sites.tables.table import describe
 from snapshots.definitions import snapshot
 from tests.fix_sites import log
 from tests.fix_worker import eventually
 from tests.linked_table import run
 from tests.stories import refresh
-
-pytestmark = pytest.mark.usefixtures("spark")
 
 TABLES = ("one", "two", "three")
 WAITS = (
@@ -44,6 +44,29 @@ def _queue(connection: Connection, name: str) -> None:
     )
 
 
+def _at_once(site: Site, *makes: Callable[[Connection], None]) -> None:
+    """Make two things, the second while the transaction of the first is open."""
+    first, second = makes
+
+    def make_second() -> None:
+        with site.transaction() as connection:
+            second(connection)
+
+    with ThreadPoolExecutor(1) as pool:
+        with site.transaction() as connection:
+            first(connection)
+            other = pool.submit(make_second)
+            eventually(lambda: run(site, WAITS), what="the other one: to wait")
+        other.result(timeout=60)
+
+
+def test_both_go_to_a_destination_that_is_new(jfk: Site) -> None:
+    know = define.know_destinations
+    _at_once(jfk, lambda here: know(here, "hq", "lax"), lambda here: know(here, "lax"))
+    assert run(jfk, "SELECT name FROM snaptide.destination") == [("hq",), ("lax",)]
+
+
+@pytest.mark.usefixtures("spark")
 def test_a_coordinator_knows_both(sites: Directory) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
     for name in TABLES:
@@ -61,17 +84,7 @@ def test_a_coordinator_knows_both(sites: Directory) -> None:
         with jfk.transaction() as connection:
             define.drop_queue(connection, name)
 
-    def other() -> None:
-        with jfk.transaction() as connection:
-            _queue(connection, "three")
-
-    with ThreadPoolExecutor(1) as pool:
-        with jfk.transaction() as connection:
-            _queue(connection, "two")
-            made = pool.submit(other)
-            eventually(lambda: run(jfk, WAITS), what="the other one: to wait")
-        made.result(timeout=60)
-
+    _at_once(jfk, partial(_queue, name="two"), partial(_queue, name="three"))
     changes = (f"UPDATE public.{name} SET n = 7" for name in TABLES)
     with jfk.begin() as connection:
         for statement in (*changes, CAPTURED):
