@@ -13,9 +13,10 @@ from sqlalchemy.exc import DataError, DBAPIError, ProgrammingError
 #: Classes of SQLSTATE of failures that do not come from the data.
 _SYSTEM = {"08", "0A", "25", "40", "42", "53", "55", "57", "58", "XX"}
 
-#: Row-level security refuses a row with the SQLSTATE of a missing right. The message is
-#: in the server's language; the function of PostgreSQL that raises it has one name.
-_ROW_SECURITY = "ExecWithCheckOptions"
+#: Row-level security refuses a row with the SQLSTATE of a missing right, and so may a
+#: user's trigger. The message is in the server's language, or the user's; the functions
+#: of PostgreSQL that raise it have one name each.
+_OF_A_ROW = {"ExecWithCheckOptions", "exec_stmt_raise"}
 
 #: A lock was not free in time, there was a deadlock, or a purge came between the reads
 #: of a transaction that has to see one moment.
@@ -51,7 +52,7 @@ def caused_by_data(error: DBAPIError) -> bool:
     state = of(error)
     if state == NO_RIGHT:
         raised_by = getattr(error.orig, "diag", None)
-        return getattr(raised_by, "source_function", None) == _ROW_SECURITY
+        return getattr(raised_by, "source_function", None) in _OF_A_ROW
     return not error.connection_invalidated and state[:2] not in _SYSTEM
 
 

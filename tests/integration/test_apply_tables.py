@@ -276,14 +276,13 @@ def test_check_at_the_master_that_refuses(sites: Directory) -> None:
     assert [error[1:3] for error in parked(sites["hq"])] == [("error", "23514")]
 
 
-def test_row_security_at_the_master_is_the_datas(sites: Directory) -> None:
+def test_a_right_that_a_trigger_asks_for_is_the_datas(sites: Directory) -> None:
     """The state is that of a missing right, but another row would have passed."""
     link(sites)
     run(
         sites["hq"],
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-        " RAISE 'new row violates row-level security policy for table \"orders\"'"
-        " USING ERRCODE = '42501'; END $$",
+        " RAISE insufficient_privilege USING MESSAGE = 'not of your store'; END $$",
         "CREATE TRIGGER refuse BEFORE INSERT ON orders"
         " FOR EACH ROW EXECUTE FUNCTION refuse()",
     )
