@@ -8,7 +8,10 @@ as it is, to be tried again.
 from __future__ import annotations
 
 import psycopg
+from psycopg.errors import Diagnostic
 from sqlalchemy.exc import DataError, DBAPIError, ProgrammingError
+
+from sites.catalog import SCHEMA
 
 #: Classes of SQLSTATE of failures that do not come from the data.
 _SYSTEM = {"08", "0A", "25", "40", "42", "53", "55", "57", "58", "XX"}
@@ -16,7 +19,7 @@ _SYSTEM = {"08", "0A", "25", "40", "42", "53", "55", "57", "58", "XX"}
 #: Row-level security refuses a row with the SQLSTATE of a missing right, and so may a
 #: user's trigger. The message is in the server's language, or the user's; the functions
 #: of PostgreSQL that raise it have one name each.
-_OF_A_ROW = {"ExecWithCheckOptions", "exec_stmt_raise"}
+_BY_POLICY, _BY_TRIGGER = "ExecWithCheckOptions", "exec_stmt_raise"
 
 #: A lock was not free in time, there was a deadlock, or a purge came between the reads
 #: of a transaction that has to see one moment.
@@ -51,9 +54,21 @@ def caused_by_data(error: DBAPIError) -> bool:
     """Whether trying the same change again would fail in the same way."""
     state = of(error)
     if state == NO_RIGHT:
-        raised_by = getattr(error.orig, "diag", None)
-        return getattr(raised_by, "source_function", None) in _OF_A_ROW
+        return _is_of_a_row(error)
     return not error.connection_invalidated and state[:2] not in _SYSTEM
+
+
+def _is_of_a_row(error: DBAPIError) -> bool:
+    """Whether a right is missing for a row, and not for what a push does at all."""
+    told = getattr(error.orig, "diag", None)
+    if not isinstance(told, Diagnostic):
+        return False
+    if told.source_function == _BY_POLICY:
+        return True
+    # Functions of ours tell a login that nothing is granted to it any more.
+    innermost, _, _ = (told.context or "").partition("\n")
+    ours = f" {SCHEMA}." in innermost
+    return told.source_function == _BY_TRIGGER and not ours
 
 
 def caused_by_transaction(error: DBAPIError) -> bool:

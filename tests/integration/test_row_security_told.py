@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.exc import ProgrammingError
 
 from deferred import sqlstate
-from sites import Directory
+from sites import Directory, Site
 from tests.linked_table import run
 
 NAME = '"row-level security"'
@@ -38,5 +38,22 @@ def test_row_is_the_data_s_and_right_is_not(
         connection.exec_driver_sql("SET ROLE snaptide_apply")
         with pytest.raises(ProgrammingError) as refused:
             connection.exec_driver_sql(statement.format(NAME))
+    assert sqlstate.of(refused.value) == "42501"
+    assert sqlstate.caused_by_data(refused.value) is of_a_row
+
+
+@pytest.mark.parametrize(
+    ("call", "of_a_row"), [("public.refuse()", True), ("snaptide.granted(1)", False)]
+)
+def test_a_trigger_of_users_refuses_a_row_and_ours_a_login(
+    hq: Site, call: str, of_a_row: bool
+) -> None:
+    run(
+        hq,
+        "CREATE FUNCTION public.refuse() RETURNS void LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE insufficient_privilege; END $$",
+    )
+    with hq.session() as connection, pytest.raises(ProgrammingError) as refused:
+        connection.exec_driver_sql(f"SELECT {call}")
     assert sqlstate.of(refused.value) == "42501"
     assert sqlstate.caused_by_data(refused.value) is of_a_row
