@@ -44,6 +44,7 @@ def _write(archive: Path) -> None:
     try:
         for _ in islice(warming.comparisons(), _COMPARISONS):
             pass
+        archive.parent.mkdir(exist_ok=True)
         # The runtime writes it when it ends.
         end_jvm()
         made.replace(archive)
