@@ -20,11 +20,11 @@ from tests.fix_spark import end_jvm, submitted
 _COMPARISONS = 8
 
 
-def make(archive: Path) -> subprocess.Popen[bytes]:
+def make(archive: Path) -> None:
     """Begin to write the archive, by a process of its own."""
     command = [sys.executable, "-m", __name__, str(archive)]
     root = Path(__file__).resolve().parent.parent
-    return subprocess.Popen(
+    subprocess.Popen(
         command,
         cwd=root,
         stdin=subprocess.DEVNULL,

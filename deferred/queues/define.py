@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -229,8 +229,7 @@ _KEY = func.hashtext("snaptide.queues"), func.hashtext("")
 _TURN = Prepared(select(func.pg_advisory_xact_lock(*_KEY)))
 
 
-@contextmanager
-def in_turn(connection: Connection) -> Iterator[None]:
+def in_turn(connection: Connection) -> AbstractContextManager[None]:
     """Keep other sessions from `show_calls` while the block runs.
 
     A transaction that reads as of one moment has to begin in such a block: it would
@@ -239,8 +238,7 @@ def in_turn(connection: Connection) -> Iterator[None]:
     Parameters:
         connection: outside of a transaction.
     """
-    with locks.session_lock(connection, _KEY):
-        yield
+    return locks.session_lock(connection, _KEY)
 
 
 def show_calls(connection: Connection, without: Queue | None = None) -> None:
