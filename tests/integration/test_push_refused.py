@@ -160,17 +160,27 @@ def test_broken_trigger_at_the_master_leaves_the_batch(orders: Directory) -> Non
 
 
 def test_missing_right_at_the_master_leaves_the_batch(orders: Directory) -> None:
-    """42501 is a right that somebody took away; under row security it is the data's."""
+    """A right somebody took away; a trigger that says the same refuses a row."""
+    hq, jfk = orders["hq"], orders["jfk"]
     run(
-        orders["hq"],
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
-        " $$ BEGIN RAISE insufficient_privilege; END $$",
-        "CREATE TRIGGER refuse BEFORE INSERT ON orders"
-        " FOR EACH ROW EXECUTE FUNCTION refuse()",
+        hq,
+        "CREATE TABLE audited (id int)",
+        "CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS"
+        " $$ BEGIN INSERT INTO public.audited VALUES (NEW.id); RETURN NEW; END $$",
+        "CREATE ROLE auditor",
+        "GRANT CREATE ON SCHEMA public TO auditor",
+        "ALTER FUNCTION audit() OWNER TO auditor",
+        "CREATE TRIGGER audit BEFORE INSERT ON orders"
+        " FOR EACH ROW EXECUTE FUNCTION audit()",
     )
-    with pytest.raises(PushInterrupted):
-        deferred.push(orders["jfk"])
-    assert queued(orders["jfk"]) == 2
+    with pytest.raises(PushInterrupted) as caught:
+        deferred.push(jfk)
+    assert caught.value.facts["sqlstate"] == "42501"
+    assert queued(jfk) == 2
+    assert parked(hq) == []
+    run(hq, "GRANT INSERT ON audited TO auditor")
+    assert deferred.push(jfk).transactions == 2
+    run(hq, "DROP OWNED BY auditor CASCADE", "DROP ROLE auditor")
 
 
 @pytest.mark.usefixtures("impatient")
