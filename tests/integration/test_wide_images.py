@@ -1,9 +1,9 @@
 """Few rows of many bytes: however wide they are, a process holds few at once."""
 
 import json
-import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -17,23 +17,30 @@ from tests.stories import assert_equal_to_master, refresh
 #: Rows, and the megabytes of each.
 ROWS, WIDE = 6, 20
 
+Memory = Callable[[Directory, str], int]
+
 #: Megabytes that a process may take; without any rows, it takes 200.
 MOST = 300
 
 _PROGRAM = """
-import json, os, sys
+import json, sys
 from pathlib import Path
 
 import tests.fix_spark  # its options of the JVM
 import snapshots
 from sites import Directory
 
-sites = Directory(json.loads(os.environ["TEST_SITES"]))
-print(eval(sys.argv[1], {"jfk": sites["jfk"], "snapshots": snapshots}), file=sys.stderr)
-sites.close()
-status = Path("/proc/self/status").read_text().splitlines()
-# Of this program alone; what getrusage() tells begins with the parent's.
-print(next(int(l.split()[1]) for l in status if l.startswith("VmHWM")) // 1024)
+own = Path("/proc/self")
+for line in sys.stdin:
+    urls, work = json.loads(line)
+    (own / "clear_refs").write_text("5")  # the most that it has held so far
+    with Directory(urls) as sites:
+        told = eval(work, {"jfk": sites["jfk"], "snapshots": snapshots})
+        print(told, file=sys.stderr)
+    status = (own / "status").read_text().splitlines()
+    # Of this program alone; what getrusage() tells begins with the parent's.
+    most = next(int(l.split()[1]) for l in status if l.startswith("VmHWM"))
+    print(most // 1024, flush=True)
 """
 
 pytestmark = [pytest.mark.usefixtures("java_home"), pytest.mark.timeout(600)]
@@ -53,17 +60,28 @@ def sites(sites: Directory) -> None:
     refresh(sites["jfk"], "t")
 
 
-def memory(sites: Directory, work: str) -> int:
-    """The most megabytes that a process of its own held while it did this."""
-    urls = {n: s.url.render_as_string(hide_password=False) for n, s in sites.items()}
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, work],
-        env={**os.environ, "TEST_SITES": json.dumps(urls)},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return int(done.stdout)
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Memory]:
+    """The most megabytes that a process of its own holds while it does something."""
+    command = [sys.executable, "-c", _PROGRAM]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        asked, told = process.stdin, process.stdout
+        assert asked is not None
+        assert told is not None
+
+        def measured(sites: Directory, work: str) -> int:
+            urls = {
+                name: site.url.render_as_string(hide_password=False)
+                for name, site in sites.items()
+            }
+            print(json.dumps([urls, work]), file=asked, flush=True)
+            return int(told.readline())
+
+        yield measured
+        asked.close()
+        assert process.wait(timeout=60) == 0
 
 
 def widen(sites: Directory, name: str, table: str) -> None:
@@ -72,7 +90,7 @@ def widen(sites: Directory, name: str, table: str) -> None:
     run(sites[name], f"UPDATE {table} SET b = decode({size}, 'hex')")
 
 
-def test_fast_refresh(sites: Directory) -> None:
+def test_fast_refresh(sites: Directory, memory: Memory) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
     widen(sites, "hq", "public.t")
     assert memory(sites, "snapshots.refresh(jfk, 't', method='f')") < MOST
@@ -83,7 +101,7 @@ def test_fast_refresh(sites: Directory) -> None:
     assert_equal_to_master(jfk)
 
 
-def test_complete_refresh_and_check(sites: Directory) -> None:
+def test_complete_refresh_and_check(sites: Directory, memory: Memory) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
     widen(sites, "hq", "public.t")
     refresh(jfk, "t")
@@ -93,7 +111,7 @@ def test_complete_refresh_and_check(sites: Directory) -> None:
     assert_equal_to_master(jfk)
 
 
-def test_rows_that_are_wide_at_the_site_alone(sites: Directory) -> None:
+def test_rows_that_are_wide_at_the_site_alone(sites: Directory, memory: Memory) -> None:
     """They wait for a push: the site's own log has their keys, and no other."""
     widen(sites, "jfk", "t")
     run(sites["hq"], "INSERT INTO public.t VALUES (0, 0, '')")
