@@ -69,27 +69,40 @@ def alone(
 
 @contextmanager
 def session_lock(
-    connection: Connection, key: Sequence[sa.ColumnElement[int]]
+    connection: Connection,
+    key: Sequence[sa.ColumnElement[int]],
+    *,
+    shared: bool = False,
 ) -> Iterator[None]:
     """Hold an advisory lock while the block runs, in which transactions may end.
 
     Parameters:
         connection: outside of a transaction, before and after the block.
+        shared: others may hold it shared at the same time.
     """
+    lock = func.pg_advisory_lock_shared if shared else func.pg_advisory_lock
     with autocommit(connection):
-        connection.execute(select(func.pg_advisory_lock(*key)))
+        connection.execute(select(lock(*key)))
     try:
         yield
     finally:
-        with autocommit(connection):
-            _unlock(connection, key)
+        if not connection.invalidated:
+            connection.rollback()  # what an error has left open
+            with autocommit(connection):
+                _unlock(connection, key, shared=shared)
 
 
-def _unlock(connection: Connection, key: Sequence[sa.ColumnElement[int]]) -> None:
+def _unlock(
+    connection: Connection,
+    key: Sequence[sa.ColumnElement[int]],
+    *,
+    shared: bool = False,
+) -> None:
     """Let go of a lock, unless its session was ended, and the lock with it."""
+    unlock = func.pg_advisory_unlock_shared if shared else func.pg_advisory_unlock
     try:
         if not connection.invalidated:
-            connection.execute(select(func.pg_advisory_unlock(*key)))
+            connection.execute(select(unlock(*key)))
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise

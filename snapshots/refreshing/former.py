@@ -21,6 +21,7 @@ from sites import faults
 from sites.errors import SnaptideError
 from sites.sessions import identity
 from sites.sessions.site import Site
+from sites.tables import locks
 from snapshots.catalog import former_master
 
 #: A master that is away is not tried more often: waiting for a connection takes long.
@@ -57,17 +58,11 @@ def defer_unregister(site: Site, master: str) -> Iterator[None]:
 
     They are registered there before the site deletes the note that they left.
     """
-    with site.session() as connection:
-        turn = _turn(master)
-        connection.execute(select(func.pg_advisory_lock_shared(*turn)))
-        connection.commit()
-        try:
-            yield
-        finally:
-            if not connection.invalidated:
-                connection.rollback()
-                connection.execute(select(func.pg_advisory_unlock_shared(*turn)))
-                connection.commit()
+    with (
+        site.session() as connection,
+        locks.session_lock(connection, _turn(master), shared=True),
+    ):
+        yield
 
 
 def unregister_at_former(site: Site, *, pause: timedelta = PAUSE) -> list[str]:
