@@ -35,6 +35,9 @@ from sites.sessions.prepared import Prepared
 from sites.tables.table import Table, with_tuples
 from sites.transfer.types import Xid8
 
+#: A process keeps what views and functions say of so many queues, written out.
+MOST_WRITTEN = 1000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:

@@ -2,22 +2,27 @@
 
 The other views (deftran, deftrandest, deferror, defschedule) use it and the
 catalog; the chain of migrations creates them once.
+
+A queue that comes or goes makes the views anew for all others as well: what they say of
+a queue is written once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Select, Text, func, select
+from sqlalchemy import ColumnElement, Connection, Text, func, select
 from sqlalchemy.dialects.postgresql import JSONB, array
 
 from deferred.catalog import procedure_call
-from deferred.queues.queue import Queue
+from deferred.queues.queue import MOST_WRITTEN, Queue
 from sites import QualifiedName
 from sites.catalog import SCHEMA
 from sites.tables import views
+from sites.transfer.transport import literal_text
 from sites.transfer.types import Xid8
 
 DEFCALL = QualifiedName(SCHEMA, "defcall")
@@ -27,19 +32,20 @@ DEFLOAD = QualifiedName(SCHEMA, "defload")
 def replace_defcall(connection: Connection, queues: Sequence[Queue]) -> None:
     """Make `defcall` show the calls of exactly these queues, and of procedures."""
     parts = [_no_calls(), *map(_calls, queues), _called()]
-    views.replace(connection, DEFCALL, sa.union_all(*parts))
+    views.replace(connection, DEFCALL, parts)
 
 
 def replace_defload(connection: Connection, queues: Sequence[Queue]) -> None:
     """Make `defload` count the calls of exactly these queues, and of procedures."""
     parts = [_no_load(), *map(_load, queues), _called_load()]
-    views.replace(connection, DEFLOAD, sa.union_all(*parts))
+    views.replace(connection, DEFLOAD, parts)
 
 
-def _load(queue: Queue) -> Select[Any]:
+@lru_cache(MOST_WRITTEN)
+def _load(queue: Queue) -> str:
     calls = queue.sql().alias("c")
     size = func.pg_column_size(calls.table_valued())
-    return (
+    query = (
         select(
             sa.literal(queue.destination).label("destination"),
             calls.c.xid,
@@ -49,33 +55,39 @@ def _load(queue: Queue) -> Select[Any]:
         .where(queue.goes_there(calls.c.xid))
         .group_by(calls.c.xid)
     )
+    return literal_text(query)
 
 
-def _called_load() -> Select[Any]:
+@cache
+def _called_load() -> str:
     size = func.pg_column_size(procedure_call.c.arguments)
     to = func.unnest(procedure_call.c.destinations).label("destination")
     each = select(to, procedure_call.c.xid, size.label("size")).subquery()
-    return select(
+    query = select(
         each.c.destination,
         each.c.xid,
         func.count().label("calls"),
         func.sum(each.c.size).label("bytes"),
     ).group_by(each.c.destination, each.c.xid)
+    return literal_text(query)
 
 
-def _no_load() -> Select[*tuple[Any, ...]]:
-    return select(
+@cache
+def _no_load() -> str:
+    query = select(
         sa.cast(sa.null(), Text).label("destination"),
         sa.cast(sa.null(), Xid8()).label("xid"),
         sa.cast(sa.null(), sa.BigInteger).label("calls"),
         sa.cast(sa.null(), sa.BigInteger).label("bytes"),
     ).where(sa.false())
+    return literal_text(query)
 
 
-def _calls(queue: Queue) -> Select[Any]:
+@lru_cache(MOST_WRITTEN)
+def _calls(queue: Queue) -> str:
     calls = queue.sql()
     names = array([sa.literal(name) for name in queue.columns])
-    return select(
+    query = select(
         calls.c.call_no.label("callno"),
         sa.cast(calls.c.xid, Text).label("deferred_tran_id"),
         sa.literal(queue.snapshot).label("snapshot"),
@@ -86,6 +98,7 @@ def _calls(queue: Queue) -> Select[Any]:
         _image(names, calls, "o", len(queue.columns)).label("old_values"),
         _image(names, calls, "n", len(queue.columns)).label("new_values"),
     ).where(queue.goes_there(calls.c.xid))
+    return literal_text(query)
 
 
 def _image(
@@ -99,9 +112,10 @@ def _image(
     )
 
 
-def _called() -> Select[Any]:
+@cache
+def _called() -> str:
     """Calls of procedures, one row for each destination."""
-    return select(
+    query = select(
         procedure_call.c.call_no.label("callno"),
         sa.cast(procedure_call.c.xid, Text).label("deferred_tran_id"),
         sa.cast(sa.null(), Text).label("snapshot"),
@@ -112,9 +126,11 @@ def _called() -> Select[Any]:
         sa.cast(sa.null(), JSONB).label("old_values"),
         procedure_call.c.arguments.label("new_values"),
     )
+    return literal_text(query)
 
 
-def _no_calls() -> Select[*tuple[Any, ...]]:
+@cache
+def _no_calls() -> str:
     texts = (
         "deferred_tran_id",
         "snapshot",
@@ -123,9 +139,10 @@ def _no_calls() -> Select[*tuple[Any, ...]]:
         "tablename",
         "operation",
     )
-    return select(
+    query = select(
         sa.cast(sa.null(), sa.BigInteger).label("callno"),
         *(sa.cast(sa.null(), Text).label(name) for name in texts),
         sa.cast(sa.null(), JSONB).label("old_values"),
         sa.cast(sa.null(), JSONB).label("new_values"),
     ).where(sa.false())
+    return literal_text(query)

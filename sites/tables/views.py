@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from psycopg import sql
-from sqlalchemy import Connection, Select, text
-from sqlalchemy.sql.selectable import CompoundSelect
+from sqlalchemy import Connection, text
 
 from sites.names import QualifiedName, identifier
 from sites.sessions.exchange import raw
-from sites.transfer.transport import literal_text
 
 
 def reading(connection: Connection, table: QualifiedName) -> set[QualifiedName]:
@@ -31,14 +29,20 @@ WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
 
 
 def replace(
-    connection: Connection,
-    name: QualifiedName,
-    query: Select[Any] | CompoundSelect[Any],
+    connection: Connection, name: QualifiedName, queries: Iterable[str]
 ) -> None:
-    """Create a view, or give it another query with the same columns."""
+    """Create a view, or give it other queries with the same columns.
+
+    Parameters:
+        queries: the view has the rows of all of them.
+    """
     raw(connection).execute(
         sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(
-            identifier(name),
-            sql.SQL(literal_text(query)),
+            identifier(name), all_rows(queries)
         )
     )
+
+
+def all_rows(queries: Iterable[str]) -> sql.Composed:
+    """The rows of several queries, as one query."""
+    return sql.SQL(" UNION ALL ").join(map(sql.SQL, queries))
