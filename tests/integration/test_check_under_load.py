@@ -28,8 +28,9 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 CHECKS = int(os.environ.get("SNAPTIDE_CHECKS", "20"))
 
-#: Seconds between two transactions of a user, and between two pushes.
-PAUSE = 0.05
+#: Seconds between two transactions of a user, and between two pushes. For each step of
+#: a test, a user makes eight of them, and one push is made, at most.
+WRITES, PUSHES, STEP = 0.05, 0.4, 0.4
 
 #: What one user does at random: on few rows, so that users meet and conflict.
 AT_MASTER = (
@@ -55,11 +56,13 @@ def sites(sites: Directory) -> None:
 
 
 @contextmanager
-def busy(*works: Callable[[], None]) -> Iterator[None]:
+def busy(
+    *works: tuple[Callable[[], None], float], step: float = STEP
+) -> Iterator[crowd.Pace]:
     """Repeat each of these in a thread of its own while the block runs."""
     failed: list[str] = []
-    with crowd.busy([(work, PAUSE) for work in works], failed):
-        yield
+    with crowd.busy(works, failed, step) as pace:
+        yield pace
     assert not failed, failed
 
 
@@ -97,12 +100,13 @@ def test_no_difference_looks_unexplained(hq, jfk):
         user(hq) as one,
         user(jfk) as another,
         busy(
-            writer(one, AT_MASTER, random.Random(drawn.random())),
-            writer(another, AT_SITE, random.Random(drawn.random())),
-            push_and_refresh,
-        ),
+            (writer(one, AT_MASTER, random.Random(drawn.random())), WRITES),
+            (writer(another, AT_SITE, random.Random(drawn.random())), WRITES),
+            (push_and_refresh, PUSHES),
+        ) as pace,
     ):
         for _ in range(CHECKS):
+            pace.step()
             report = snapshots.check(jfk, "shop")
             assert not report.unexplained, report
             seen += _counts(report)

@@ -18,7 +18,7 @@ from groups import CheckReason
 from sites import Directory, Site
 from sites.errors import SnaptideError
 from tests.grouped import GROUP, found_group, push_all
-from tests.integration.test_check_under_load import busy, writer
+from tests.integration.test_check_under_load import PUSHES, WRITES, busy, writer
 from tests.linked_table import run
 from tests.seeds import seed
 from tests.stories import user
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 CHECKS = int(os.environ.get("SNAPTIDE_GROUP_CHECKS", "15"))
 
 #: What users of each master do: mostly to rows of their own, but they meet at some.
-WRITES = (
+STATEMENTS = (
     "UPDATE {t} SET qty = {n}, name = '{at} {n}' || id WHERE id = {k} + {own}",
     "UPDATE {t} SET id = {n} + {own} WHERE id = {m} + {own}",
     "DELETE FROM {t} WHERE id = {n} + {own}",
@@ -72,15 +72,16 @@ def test_no_difference_looks_unexplained(
                 one.replace("{own}", str(number * 300))
                 .replace("{at}", name)
                 .replace("{t}", "public.orders")
-                for one in WRITES
+                for one in STATEMENTS
             )
             session = stack.enter_context(user(site))
             works += [
-                writer(session, statements, random.Random(drawn.random())),
-                push_from(site),
+                (writer(session, statements, random.Random(drawn.random())), WRITES),
+                (push_from(site), PUSHES),
             ]
-        stack.enter_context(busy(*works))
+        pace = stack.enter_context(busy(*works))
         for number in range(CHECKS):
+            pace.step()
             report = groups.check(sites[drawn.choice([*sites])], GROUP)
             assert not report.unexplained, (number, report)
             for count in report.tables[0].counts:

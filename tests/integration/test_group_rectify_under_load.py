@@ -17,8 +17,8 @@ import groups
 from sites import Directory, Site
 from sites.writing.triggered import brought
 from tests.grouped import GROUP, found_group, group_id, push_all
-from tests.integration.test_check_under_load import busy, writer
-from tests.integration.test_group_check_under_load import PATHS, WRITES, push_from
+from tests.integration.test_check_under_load import PUSHES, WRITES, busy, writer
+from tests.integration.test_group_check_under_load import PATHS, STATEMENTS, push_from
 from tests.linked_table import announced, run, scalar
 from tests.seeds import seed
 from tests.stories import user
@@ -28,7 +28,10 @@ pytestmark = pytest.mark.usefixtures("spark")
 ROUNDS = int(os.environ.get("SNAPTIDE_GROUP_RECTIFIED", "3"))
 
 #: Users of different masters do not meet: what they park would hold up the pushes.
-OWN = WRITES[:-1]
+OWN = STATEMENTS[:-1]
+
+#: What others do in so many seconds is what they do in a round, at most.
+ROUND = 1
 
 #: Rows that nothing touches but the corruption, and one counter of each user.
 OURS = "SELECT id, qty FROM orders WHERE id BETWEEN 2000 AND 2099 ORDER BY id"
@@ -90,12 +93,16 @@ def test_nothing_is_lost(make_sites: Callable[..., Directory], paths: str) -> No
             )
             sessions = [stack.enter_context(user(site)) for _ in range(2)]
             works += [
-                writer(sessions[0], statements, random.Random(drawn.random())),
-                counter(sessions[1], COUNTERS[name], last),
-                push_from(site),
+                (
+                    writer(sessions[0], statements, random.Random(drawn.random())),
+                    WRITES,
+                ),
+                (counter(sessions[1], COUNTERS[name], last), WRITES),
+                (push_from(site), PUSHES),
             ]
-        stack.enter_context(busy(*works))
+        pace = stack.enter_context(busy(*works, step=ROUND))
         for number in range(ROUNDS):
+            pace.step()
             reference, spoiled, _ = drawn.sample([*sites], 3)
             planted = corrupt(sites[spoiled], drawn)
             report = groups.rectify(

@@ -5,7 +5,6 @@
 
 import os
 import random
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -18,7 +17,13 @@ import snapshots
 from sites import Directory, Site
 from sites.errors import SnaptideError
 from tests.fix_worlds import prepared_once
-from tests.integration.test_check_under_load import AT_MASTER, AT_SITE, busy, writer
+from tests.integration.test_check_under_load import (
+    AT_MASTER,
+    AT_SITE,
+    WRITES,
+    busy,
+    writer,
+)
 from tests.integration.test_followed_parents import make_shop
 from tests.linked_table import as_refresh, run, scalar
 from tests.seeds import seed
@@ -28,8 +33,9 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 ROUNDS = int(os.environ.get("SNAPTIDE_RECTIFIED", "4"))
 
-#: Seconds between the pushes of a schedule: rectify needs its turn, too.
-BETWEEN = 1
+#: Seconds between the pushes of a schedule: rectify needs its turn, too. And what
+#: others do in so many seconds is what they do in a round, at most.
+PUSHES, ROUND = 1, 3
 
 #: Rows that nothing touches but the corruption, and one counter of each user.
 OURS = "SELECT id, amount FROM public.payment WHERE id BETWEEN 200 AND 299 ORDER BY id"
@@ -78,7 +84,6 @@ def test_nothing_is_lost(hq, jfk):
     last: dict[str, int] = {}
 
     def push_and_refresh() -> None:
-        time.sleep(BETWEEN)
         with suppress(SnaptideError):
             deferred.push(jfk, "hq")
             snapshots.refresh(
@@ -86,15 +91,16 @@ def test_nothing_is_lost(hq, jfk):
             )
 
     with user(hq) as a, user(jfk) as b, user(hq) as c, user(jfk) as d:
-        works: list[Callable[[], None]] = [
-            writer(a, AT_MASTER, random.Random(drawn.random())),
-            writer(b, AT_SITE, random.Random(drawn.random())),
-            counter(c, "hq", last),
-            counter(d, "jfk", last),
-            push_and_refresh,
+        works: list[tuple[Callable[[], None], float]] = [
+            (writer(a, AT_MASTER, random.Random(drawn.random())), WRITES),
+            (writer(b, AT_SITE, random.Random(drawn.random())), WRITES),
+            (counter(c, "hq", last), WRITES),
+            (counter(d, "jfk", last), WRITES),
+            (push_and_refresh, PUSHES),
         ]
-        with busy(*works):
+        with busy(*works, step=ROUND) as pace:
             for number in range(ROUNDS):
+                pace.step()
                 reference = ("master", "site")[number % 2]
                 corrupt(jfk, drawn)
                 right = run(hq if reference == "master" else jfk, OURS)

@@ -28,7 +28,7 @@ from snapshots.errors import (
 )
 from tests.linked_table import run
 from tests.oracle.checks import tables, truth
-from tests.oracle.checks.crowd import Work, busy
+from tests.oracle.checks.crowd import Pace, Work, busy
 from tests.oracle.checks.plants import PLANTS, Planter, Session
 from tests.oracle.checks.tables import KINDS, RESERVED, Target
 from tests.oracle.checks.truth import Found
@@ -59,6 +59,8 @@ REFUSED = (
 #: Seconds between two transactions of a user, two pushes, two rows that are held, and
 #: two that a site and its master change at once.
 WRITES, PUSHES, HOLDS, CLASHES = 0.1, 1, 5, 0.6
+#: What all do in so many seconds is what they do for a plant or a check, at most.
+STEP = 1
 
 #: What the story counts.
 PUSHED, CONFLICTS = "transactions pushed", "transactions in conflict"
@@ -81,6 +83,7 @@ class ChecksWorld(ConditionsWorld):
     #: sites where a plant has made the generated column an ordinary one, for good
     uncomputed: set[str] = field(default_factory=set)
     failed: list[str] = field(default_factory=list)
+    pace: Pace = field(init=False)
     #: transactions of sites that were in conflict, by origin and id there
     conflicts: set[tuple[str, str]] = field(default_factory=set)
 
@@ -95,7 +98,8 @@ class ChecksWorld(ConditionsWorld):
                 for name, where in urls.items()
             }
             self.judge = Judge(self.schema, self.sessions, self.plans)
-            with busy([*self._works(urls, stack)], self.failed):
+            works = [*self._works(urls, stack)]
+            with busy(works, self.failed, STEP) as self.pace:
                 for history, pen in self.pens.items():
                     self._run(history, pen.chance)
             self._compute_again()
@@ -271,6 +275,7 @@ class ChecksWorld(ConditionsWorld):
         self, history: int, chance: Random, site: str, number: int
     ) -> Planter | None:
         """Plant something that a site differs by; None if it does not."""
+        self.pace.step()
         taken = {shape.removeprefix("planted: ") for shape in self.met[history]}
         name = chance.choice([one for one in PLANTS if one not in taken])
         plant = PLANTS[name]
@@ -310,6 +315,7 @@ class ChecksWorld(ConditionsWorld):
     def _compare(self, history: int, site: str, when: str) -> None:
         """Hold a check against what is true of the reserved rows."""
         while True:
+            self.pace.step()
             before = truth.differences(self.targets[site], site, self.sessions)
             try:
                 report = self._checked(history, site)
