@@ -14,12 +14,18 @@ from sites.tables import ddl, locks
 from sites.tables.table import ForeignKey, describe
 from snapshots.creating import base_table
 from snapshots.creating.listing import describe_snapshot
-from snapshots.definitions import frozen, parents, refresh_group, rewrites, snapshot
+from snapshots.definitions import (
+    frozen,
+    parents,
+    refresh_group,
+    rewrites,
+    snapshot,
+    unaltered,
+)
 from snapshots.definitions.definition import define
 from snapshots.definitions.errors import SnapshotRefused
 from snapshots.definitions.follow import composed, exists, following
 from snapshots.definitions.policy import Leaving
-from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.reports import SnapshotDescription
 
@@ -73,21 +79,22 @@ def alter_conditions(
     """
     with site.session() as connection:
         identity.confirm(connection, site.name)
-        group = _group(connection, [snapshot.read(connection, n) for n in conditions])
-    master = site.peer(group.master)
-    with refresh_group.exclusively(site, group.name) as connection:
+        name = _group([snapshot.read(connection, one) for one in conditions])
+    with refresh_group.exclusively(site, name) as connection:
         # They may have been altered a moment ago, by somebody else.
-        named = [snapshot.read(connection, name) for name in conditions]
-        members = snapshot.members(connection, group.name)
+        group = unaltered.read(connection, name)
+        master = site.peer(group.head.master)
+        named = [snapshot.read(connection, one) for one in conditions]
         altered: dict[str, Snapshot] = {}
         for before, condition in zip(named, conditions.values(), strict=True):
-            now = [altered.get(one.key, one) for one in members]
+            now = [altered.get(one.key, one) for one in group.members]
             one = altered.get(before.key, before)
             altered |= with_followers(master, one, condition, now)
-        copied = copied_keys(master, members)
+        copied = copied_keys(master, group.members)
         for attempt in locks.patiently():
             with attempt, site.transaction() as connection:
                 locks.briefly(connection)
+                group.lock(connection)
                 replace_conditions(connection, list(altered.values()), copied)
                 faults.point("snapshot_alter.before_commit")
     faults.point("snapshot_alter.after_commit")
@@ -95,16 +102,14 @@ def alter_conditions(
     return [describe_snapshot(site, key) for key in first]
 
 
-def _group(connection: Connection, named: Sequence[Snapshot]) -> RefreshGroup:
+def _group(named: Sequence[Snapshot]) -> str:
     groups = sorted({one.refresh_group for one in named})
     if len(groups) != 1:
         raise SnapshotRefused(
             "Name snapshots of one refresh group; these are of "
             f"{', '.join(groups) or 'none'}."
         )
-    group = refresh_group.find(connection, groups[0])
-    assert group is not None
-    return group
+    return groups[0]
 
 
 def alter_leaving(site: Site, name: str, leaving: Leaving | str) -> SnapshotDescription:
@@ -116,13 +121,15 @@ def alter_leaving(site: Site, name: str, leaving: Leaving | str) -> SnapshotDesc
     """
     with site.session() as connection:
         identity.confirm(connection, site.name)
-        found = snapshot.read(connection, name)
-    policy = Leaving.named(leaving, updatable=found.updatable)
-    with refresh_group.exclusively(site, found.refresh_group) as alone:
+        its = snapshot.read(connection, name).refresh_group
+    with refresh_group.exclusively(site, its) as alone:
+        group = unaltered.read(alone, its)
         before = snapshot.read(alone, name)
+        policy = Leaving.named(leaving, updatable=before.updatable)
         for attempt in locks.patiently():
             with attempt, site.transaction() as connection:
                 locks.briefly(connection)
+                group.lock(connection)
                 connection.execute(snapshot.change(before).values(leaving=policy))
                 if before.loaded:
                     altered = replace(before, leaving=policy)

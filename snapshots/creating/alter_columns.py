@@ -89,6 +89,7 @@ def alter_columns(
 
     Raises:
         UnknownSnapshot, RefreshRunning, PushRunning: not now.
+        PositionMoved: a refresh ran all the same; nothing was altered.
         UnknownColumn, SnapshotRefused, BadCondition: as for a new snapshot.
         ColumnsRefused: the columns cannot be altered like that; the message says why.
         StillNeeded: views, triggers or functions of users need a column that is to be
@@ -272,6 +273,7 @@ def _keep_pushes_out(connection: Connection, queue: Queue | None) -> None:
 def _alter(
     connection: Connection, plan: Plan, queue: Queue | None, *, filled: bool
 ) -> ColumnsReport:
+    plan.group.lock(connection)
     left_out = columns_altered.alter_tables(connection, plan, queue, filled=filled)
     if plan.conditions:
         alter.replace_conditions(connection, plan.conditions, plan.copied)

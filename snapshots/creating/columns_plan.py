@@ -17,10 +17,11 @@ from sites.tables.table import Column, Table, describe
 from snapshots.creating import alter, base_table, columns_asked, columns_widened
 from snapshots.creating.alter import Condition
 from snapshots.creating.columns_asked import Asked, refused
-from snapshots.definitions import old_columns, refresh_group, rewrites, snapshot
+from snapshots.definitions import old_columns, refresh_group, rewrites, unaltered
 from snapshots.definitions.definition import Definition, define
 from snapshots.definitions.errors import UnknownColumn
 from snapshots.definitions.snapshot import Snapshot
+from snapshots.definitions.unaltered import Before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,7 @@ class Plan:
     wanted: Asked
     master: Site
     definition: Definition
+    group: Before
     before: Snapshot
     now: Snapshot
     #: this and other snapshots of the group that get another condition
@@ -65,10 +67,8 @@ def planned(
             master has, because an operator says what the columns are to be.
     """
     _refuse_now(connection, one, wanted)
-    group = refresh_group.find(connection, one.refresh_group)
-    assert group is not None
-    master = site.peer(group.master)
-    members = snapshot.members(connection, group.name)
+    group = unaltered.read(connection, one.refresh_group)
+    master, members = site.peer(group.head.master), group.members
     now = replace(one, columns=wanted.of(one.columns))
     altered: dict[str, Snapshot] = {}
     if condition is None:
@@ -86,6 +86,7 @@ def planned(
         wanted=wanted,
         master=master,
         definition=definition,
+        group=group,
         before=one,
         now=replace(
             now,

@@ -15,13 +15,14 @@ from sites.tables import ddl, locks, views
 from sites.words import counted, does
 from snapshots import catalog
 from snapshots.creating import base_table
-from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions import refresh_group, snapshot, unaltered
 from snapshots.definitions.errors import (
     MasterUnreachable,
     RowsKept,
     UndeliveredCalls,
 )
 from snapshots.definitions.snapshot import Snapshot
+from snapshots.definitions.unaltered import Before
 from snapshots.merging import kept
 from snapshots.spark import claims
 
@@ -44,30 +45,33 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
 
     Raises:
         UnknownSnapshot: there is none of that name.
+        RefreshRunning, PositionMoved: its group is being refreshed, or was meanwhile.
         UndeliveredCalls, RowsKept, MasterUnreachable: raised only if `force` is not
             set.
         StillNeeded: a view or another object of a user depends on it.
     """
     with site.session() as connection:
         who = identity.read(connection)
-        found = snapshot.read(connection, name)
-        group = refresh_group.find(connection, found.refresh_group)
-        connection.rollback()
-    assert group is not None
-    with refresh_group.exclusively(site, group.name):
-        _drop(site, found, force=force, rehearsal=True)
+        its = snapshot.read(connection, name).refresh_group
+    with refresh_group.exclusively(site, its) as alone:
+        group = unaltered.read(alone, its)
+        found = snapshot.read(alone, name)
+        _drop(site, group, found, force=force, rehearsal=True)
         faults.point("snapshot_drop.before_unregister")
-        _unregister(site.peer(group.master), who, found, force=force)
+        _unregister(site.peer(group.head.master), who, found, force=force)
         faults.point("snapshot_drop.after_unregister")
-        _drop(site, found, force=force)
+        _drop(site, group, found, force=force)
     faults.point("snapshot_drop.after_commit")
 
 
-def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) -> None:
+def _drop(
+    site: Site, group: Before, found: Snapshot, *, force: bool, rehearsal: bool = False
+) -> None:
     """Drop all that the site has of a snapshot; commits, unless it is a rehearsal."""
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
+            group.lock(connection)
             _refuse_asked(connection, found)
             with ddl.dropping(f"Snapshot {found.key}"):
                 base_table.close_to_users(connection, found)

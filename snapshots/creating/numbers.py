@@ -18,7 +18,7 @@ from sites.sessions.peers import Pair
 from sites.sessions.site import Site
 from sites.tables import ddl, locks
 from snapshots.creating import base_table
-from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions import refresh_group, snapshot, unaltered
 from snapshots.definitions.definition import Definition, define
 from snapshots.definitions.errors import NoSuchNumbers, TooManyNumbers
 from snapshots.definitions.numbered import NONE
@@ -123,26 +123,27 @@ def alter_numbers(site: Site, name: str, numbers: Mapping[str, str]) -> list[Num
     """
     with site.session() as connection:
         identity.confirm(connection, site.name)
-        one = snapshot.read(connection, name)
-        group = refresh_group.find(connection, one.refresh_group)
-    assert group is not None
-    definition = define(
-        site.peer(group.master),
-        one.master,
-        columns=one.columns,
-        condition=None,
-        updatable=one.updatable,
-        numbers=numbers,
-        exists=True,
-    )
-    with refresh_group.exclusively(site, group.name):
+        its = snapshot.read(connection, name).refresh_group
+    with refresh_group.exclusively(site, its) as alone:
+        group = unaltered.read(alone, its)
+        one, master = snapshot.read(alone, name), group.head.master
+        definition = define(
+            site.peer(master),
+            one.master,
+            columns=one.columns,
+            condition=None,
+            updatable=one.updatable,
+            numbers=numbers,
+            exists=True,
+        )
         for attempt in locks.patiently():
             with attempt, site.transaction() as connection:
                 locks.briefly(connection)
-                _alter(connection, one, group.master, definition, numbers)
+                group.lock(connection)
+                _alter(connection, one, master, definition, numbers)
                 faults.point("snapshot_alter.before_numbers")
     if Method.LEASE in numbers.values():
-        with _line(site, group.master) as line:
+        with _line(site, master) as line:
             contact.keep_supplied(line.origin, line.target, line.pair)
     return list_numbers(site, one.key)
 

@@ -128,6 +128,17 @@ def ensure(
         )
 
 
+def still_has(connection: Connection, name: str, master_id: uuid.UUID) -> bool:
+    """Whether a group has this master; if so, it keeps it until the commit.
+
+    Writes the group's row: a switch that has begun and does not see what this
+    transaction does is refused by the server.
+    """
+    at = _group.c
+    same = sa.update(_group).where(at.name == name, at.master_id == master_id)
+    return bool(connection.execute(same.values(master_id=master_id)).rowcount)
+
+
 def drop_if_empty(connection: Connection, name: str) -> None:
     """Remove a group whose last snapshot is gone."""
     member = sa.exists().where(catalog.snapshot.c.refresh_group == name)
@@ -161,13 +172,13 @@ def confirm_master(
 
 
 def lock_at(connection: Connection, group: RefreshGroup) -> None:
-    """Lock a group's row for the merge, and check that its position is unchanged.
+    """Lock a group's row for the merge, and check its master and position.
 
     Raises:
-        PositionMoved: another refresh of the group came in between.
+        PositionMoved: another refresh of the group, or a switch, came in between.
     """
     now = _LOCK.run(connection, its_group=group.name).one_or_none()
-    if now is None or now.position != group.position:
+    if now is None or (now.master, now.position) != (group.master, group.position):
         raise PositionMoved(
             f"Another refresh of group {group.name} finished in the meantime."
         )
@@ -343,7 +354,7 @@ _FOUND = select(
 ).where(_group.c.name == sa.bindparam("its_group", type_=Text))
 _FIND = Prepared(_FOUND)
 _LOCK = Prepared(
-    select(sa.cast(_group.c.position, Text).label("position"))
+    select(_group.c.master, sa.cast(_group.c.position, Text).label("position"))
     .where(_group.c.name == sa.bindparam("its_group", type_=Text))
     .with_for_update(key_share=True)
 )

@@ -40,7 +40,7 @@ from snapshots.definitions.refresh_notes import Done
 from snapshots.definitions.snapshot import NOT_BEHIND, Snapshot
 from snapshots.differences.moment import Moment
 from snapshots.differences.window import Member, Window
-from snapshots.errors import CannotMerge
+from snapshots.errors import CannotMerge, PositionMoved
 from snapshots.merging import (
     counts,
     detached,
@@ -348,27 +348,38 @@ def _keep_held(connection: Connection, changes: Work) -> None:
 def _note(
     connection: Connection, members: Sequence[Member], methods: Mapping[str, str]
 ) -> None:
-    """Note what the refresh has seen of each master table."""
-    connection.execute(
+    """Note what the refresh has seen of each master table.
+
+    Raises:
+        PositionMoved: a snapshot was altered, or dropped, since the refresh read it.
+    """
+    noted = connection.execute(
         _NOTING,
         [
             {
-                "its_schema": member.snapshot.schema,
-                "its_name": member.snapshot.name,
+                **{f"its_{name}": getattr(member.snapshot, name) for name in _READ},
                 "last_method": methods[member.snapshot.key],
                 **_facts(member),
             }
             for member in members
         ],
     )
+    if noted.rowcount != len(members):
+        raise PositionMoved("Snapshots of the group were altered in the meantime.")
 
 
-#: Notes facts about a snapshot; takes `its_schema` and `its_name`.
+#: What the rows of a snapshot are read and written by; no refresh changes it.
+_READ = ("schema", "name", "columns", "condition", "leaving", "loaded")
+
+#: Notes facts about a snapshot as long as it is as it was read.
 _NOTING = (
     sa.update(catalog.snapshot)
     .where(
-        catalog.snapshot.c.schema == sa.bindparam("its_schema"),
-        catalog.snapshot.c.name == sa.bindparam("its_name"),
+        *(
+            column.is_not_distinct_from(sa.bindparam(f"its_{name}", type_=column.type))
+            for name in _READ
+            for column in [catalog.snapshot.c[name]]
+        )
     )
     .values(loaded=True, **NOT_BEHIND, last_refresh=func.clock_timestamp())
 )

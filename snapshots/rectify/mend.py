@@ -28,8 +28,9 @@ from snapshots.check.moments import Moments
 from snapshots.check.reasons import RECTIFY
 from snapshots.check.report import Kind, Reason
 from snapshots.check.run import ATTEMPTS
-from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions import refresh_group, snapshot, unaltered
 from snapshots.definitions.snapshot import Snapshot
+from snapshots.definitions.unaltered import Before
 from snapshots.differences.window import Member
 from snapshots.errors import (
     MassDelete,
@@ -157,12 +158,10 @@ def _write(
     """
     names = list(dict.fromkeys(one.snapshot.key for one in part))
     for attempt in _patiently(RefreshRunning, PositionMoved):
-        with (
-            attempt,
-            refresh_group.exclusively(site, group),
-            moments.held(site, group, names) as held,
-        ):
-            counts = _write_held(site, held, part)
+        with attempt, refresh_group.exclusively(site, group) as alone:
+            before = unaltered.read(alone, group)
+            with moments.held(site, group, names) as held:
+                counts = _write_held(site, before, held, part)
     for one, count in zip(part, counts, strict=True):
         if one.take is Take.MASTER:
             done[one.snapshot.key].asked += count
@@ -170,9 +169,12 @@ def _write(
             done[one.snapshot.key].queued += count
 
 
-def _write_held(site: Site, held: Moments, part: Sequence[Intent]) -> list[int]:
+def _write_held(
+    site: Site, before: Before, held: Moments, part: Sequence[Intent]
+) -> list[int]:
     members = {o.snapshot.key: compare.whole(o) for o in held.seen.members}
     with site.transaction() as connection:
+        before.lock(connection)
         counts = [
             _write_one(connection, held, members[one.snapshot.key], one, number)
             for number, one in enumerate(part)

@@ -1,0 +1,153 @@
+"""Snapshots are altered while a refresh runs that has lost its lock, and the other way.
+
+The lock of a group's refreshes goes with its session, which an administrator, a network
+or a standby that takes over may end. Whoever had it notices that late, or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+import sqlalchemy as sa
+
+import snapshots
+from sites import Directory, Site
+from sites.errors import SnaptideError
+from snapshots.errors import PositionMoved
+from tests.fix_moments import Moments
+from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
+from tests.let_go import END_LOCKS
+from tests.linked_table import run, scalar
+from tests.stories import assert_equal_to_master, refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@prepared_once("hq", "jfk")
+def branch(sites: Directory) -> None:
+    """Two snapshots at jfk, of which t has ten of twenty rows and lacks a column."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.s (id int PRIMARY KEY, n int)",
+        "CREATE TABLE public.t (id int PRIMARY KEY, n int, x int)",
+        "INSERT INTO public.s VALUES (1, 0)",
+        "INSERT INTO public.t SELECT i, 0, 0 FROM generate_series(1, 20) i",
+    )
+    log(hq, "s", "t")
+    snapshots.create(jfk, "s", master="hq", group="g")
+    _create(jfk)
+    refresh(jfk, "g")
+
+
+@pytest.fixture
+def other(branch: Directory) -> Iterator[Site]:
+    """The branch, as another process reaches it."""
+    urls = {name: branch[name].url.render_as_string(False) for name in ("hq", "jfk")}
+    with Directory(urls) as directory:
+        yield directory["jfk"]
+
+
+def _create(site: Site) -> None:
+    snapshots.create(
+        site,
+        "t",
+        master="hq",
+        group="g",
+        where="id <= 10",
+        columns=["id", "n"],
+        updatable=True,
+    )
+
+
+def _other_rows(site: Site) -> None:
+    snapshots.alter_condition(site, "t", where="id > 5")
+
+
+def _another_column(site: Site) -> None:
+    snapshots.alter_columns(site, "t", add=["x"])
+
+
+def _made_anew(site: Site) -> None:
+    snapshots.drop(site, "t")
+    _create(site)
+
+
+def _end_locks(*sites: Site) -> None:
+    for one in sites:
+        run(one, END_LOCKS)
+
+
+def _meanwhile(branch: Directory, act: Callable[[], None]) -> Callable[[], None]:
+    def acts() -> None:
+        _end_locks(branch["hq"], branch["jfk"])
+        act()
+
+    return acts
+
+
+@pytest.mark.parametrize("point", ["refresh.after_register", "refresh.after_stage"])
+@pytest.mark.parametrize("alter", [_other_rows, _another_column, _made_anew])
+def test_another_process_alters_what_is_refreshed(
+    branch: Directory,
+    other: Site,
+    moments: Moments,
+    alter: Callable[[Site], None],
+    point: str,
+) -> None:
+    hq, jfk = branch["hq"], branch["jfk"]
+
+    def altered() -> None:
+        alter(other)
+        run(hq, "UPDATE public.t SET x = 7 WHERE id = 7")
+
+    run(hq, "UPDATE public.s SET n = n + 1")
+    moments.at(point, _meanwhile(branch, altered))
+    with suppress(SnaptideError, sa.exc.DBAPIError):
+        snapshots.refresh(jfk, "g")
+    refresh(jfk, "g")
+    assert_equal_to_master(jfk)
+    assert scalar(jfk, "SELECT count(*) FROM public.t") > 0
+
+
+def test_another_process_refreshes_while_a_column_is_filled(
+    branch: Directory, other: Site, moments: Moments
+) -> None:
+    hq, jfk = branch["hq"], branch["jfk"]
+
+    def refreshed() -> None:
+        run(hq, "UPDATE public.t SET x = 7 WHERE id = 7")
+        refresh(other, "g")
+
+    moments.at("snapshot_alter.filling", _meanwhile(branch, refreshed))
+    with pytest.raises(PositionMoved):
+        _another_column(jfk)
+    refresh(jfk, "g")
+    assert_equal_to_master(jfk)
+    _another_column(jfk)
+    refresh(jfk, "g")
+    assert_equal_to_master(jfk)
+    assert run(jfk, "SELECT x FROM public.t WHERE id = 7") == [(7,)]
+
+
+@pytest.mark.parametrize("point", ["before_unregister", "after_unregister"])
+def test_another_process_refreshes_what_is_dropped(
+    branch: Directory, other: Site, moments: Moments, point: str
+) -> None:
+    hq, jfk = branch["hq"], branch["jfk"]
+
+    def refreshed() -> None:
+        run(hq, "UPDATE public.t SET n = 7 WHERE id = 7")
+        refresh(other, "g")
+
+    moments.at(f"snapshot_drop.{point}", _meanwhile(branch, refreshed))
+    with pytest.raises(PositionMoved):
+        snapshots.drop(jfk, "t")
+    refresh(jfk, "g")
+    assert_equal_to_master(jfk)
+    snapshots.drop(jfk, "t")
+    known = "SELECT snapshot FROM snaptide.registered_snapshot"
+    assert run(hq, known) == [("s",)]
