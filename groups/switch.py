@@ -27,13 +27,13 @@ from groups.differences import differences
 from groups.pushes import push, push_everywhere
 from groups.redirect import Redirected
 from groups.switch_commit import Start, commit, start
-from groups.switch_given import Switch, look
+from groups.switch_given import Switch, look, refuse_altered
 from masters.log import registration
 from sites import Site, faults, retry
 from sites.errors import SiteUnreachable, SnaptideError
 from sites.sessions import identity
 from sites.words import counted
-from snapshots.definitions import refresh_group, snapshot
+from snapshots.definitions import refresh_group
 from snapshots.errors import PositionMoved
 from snapshots.refreshing import former
 from snapshots.refreshing.refresh import refresh
@@ -140,7 +140,8 @@ def _switch_patiently(given: Switch, since: Start) -> tuple[Redirected, str | No
         why = _level(given)
         faults.point("switch.after_level")
         with _at_rest(given) as alone:
-            _refuse_altered(given)
+            with given.site.transaction() as connection:
+                refuse_altered(given, connection)
             answered = None if why else _answered(given)
             if why is None and answered is None and left:
                 continue  # a push came in between
@@ -240,24 +241,6 @@ def _at_rest(given: Switch) -> Iterator[Connection]:
                             f"A push to {name} is running.", destination=name
                         )
         yield connection
-
-
-def _refuse_altered(given: Switch) -> None:
-    """Begin anew if snapshots were altered, as by a refresh that followed DDL.
-
-    Raises:
-        PositionMoved: they were.
-    """
-    with given.site.session() as connection:
-        now = snapshot.members(connection, given.group.name)
-        connection.rollback()
-    if [(m.columns, m.condition) for m in now] != [
-        (m.columns, m.condition) for m in given.members
-    ]:
-        raise PositionMoved(
-            f"Snapshots of {given.group.name} were altered during the switch.",
-            group=given.group.name,
-        )
 
 
 def _answered(given: Switch) -> Marker | None:

@@ -18,7 +18,7 @@ from groups.queued import Numbers
 from groups.redirect import Redirected
 from groups.relay import duplicate_watch
 from groups.relay.duplicate_watch import DuplicateWatch
-from groups.switch_given import Switch
+from groups.switch_given import Switch, refuse_altered
 from masters.log import site_ddl
 from sites import faults
 from sites.capture import position
@@ -65,6 +65,7 @@ def commit(
 
     Raises:
         CallsQueued, BothDestinations: calls that wait cannot be sent there.
+        PositionMoved: snapshots or queues of the site are others by now.
     """
     with given.site.session() as origin, given.new.session() as there:
         looks = reconcile.looks(origin, there, given.me, given.new.name)
@@ -74,6 +75,8 @@ def commit(
         at = marker.read(there, given.me.site_id)
         for attempt in locks.patiently():
             with attempt, _one_moment(given, alone) as connection:
+                # Who loses the lock of refreshes may be overtaken by one.
+                refuse_altered(given, connection)
                 done = _redirect(given, connection, there, them, at, answered, watch)
                 _move(given, connection, them, since)
                 faults.point("switch.before_commit")

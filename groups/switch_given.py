@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sqlalchemy import Connection
+
 from deferred.queues import queue
 from deferred.queues.queue import Queue
 from groups import group as groups
@@ -18,6 +20,7 @@ from snapshots.definitions import definition, refresh_group, snapshot
 from snapshots.definitions.errors import UnknownColumn
 from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
+from snapshots.errors import PositionMoved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,8 @@ class Switch:
     whole: bool
     #: masters of that group to which no queue of the site goes now
     others: frozenset[str]
+    #: all queues of the site, by id, with their destinations
+    every: frozenset[tuple[int, str]]
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -91,7 +96,43 @@ def look(site: Site, what: str, to: str) -> Switch:
             one.snapshot in keys for one in every if one.target in replicated.tables
         ),
         others=frozenset(replicated.names) - {one.destination for one in every},
+        every=_by_id(every),
     )
+
+
+def _by_id(queues: Sequence[Queue]) -> frozenset[tuple[int, str]]:
+    return frozenset((one.id, one.destination) for one in queues)
+
+
+def refuse_altered(given: Switch, connection: Connection) -> None:
+    """Begin anew if the site is not as it was found.
+
+    A refresh may have followed DDL, or filled a snapshot, which has a queue since then.
+
+    Parameters:
+        connection: to the site.
+
+    Raises:
+        PositionMoved: snapshots or queues are others.
+    """
+    name = given.group.name
+    group = refresh_group.find(connection, name)
+    now = snapshot.members(connection, name)
+    if (
+        group is None
+        or group.master != given.group.master
+        or refresh_group.is_synchronous(connection, name)
+        or [*map(_shape, now)] != [*map(_shape, given.members)]
+        or _by_id(queue.list_queues(connection)) != given.every
+    ):
+        raise PositionMoved(
+            f"Snapshots of {name} were altered during the switch.", group=name
+        )
+
+
+def _shape(one: Snapshot) -> tuple[object, ...]:
+    """What a refresh does not change of a snapshot that it has filled."""
+    return (one.key, one.columns, one.condition, one.loaded)
 
 
 def _replicated(new: Site, group: RefreshGroup, members: Sequence[Snapshot]) -> Group:

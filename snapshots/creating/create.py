@@ -24,6 +24,7 @@ from snapshots.definitions.definition import Definition, define
 from snapshots.definitions.errors import (
     DifferentTypes,
     MissingAtSite,
+    MixedMasters,
     NameTaken,
 )
 from snapshots.definitions.follow import composed
@@ -108,6 +109,7 @@ def create(
             *definition.left_out,
             *references(connection, made, definition.table),
         )
+        _refuse_switched(connection, made, home.name, definition.master_id)
         faults.point("snapshot_create.before_commit")
     faults.point("snapshot_create.after_commit")
     return _report(made, home.name, definition, left_out)
@@ -157,6 +159,21 @@ def _refuse_taken(connection: Connection, made: Snapshot) -> None:
     if schema:
         raise MissingAtSite(
             f"The site has no schema {made.schema}.", schema=made.schema
+        )
+
+
+def _refuse_switched(
+    connection: Connection, made: Snapshot, master: str, master_id: uuid.UUID
+) -> None:
+    """Refuse a snapshot whose group has got another master while it was created.
+
+    Raises:
+        MixedMasters: it has; the snapshot is registered at the former one.
+    """
+    if not refresh_group.still_has(connection, made.refresh_group, master_id):
+        raise MixedMasters(
+            f"Refresh group {made.refresh_group} has another master than {master} now.",
+            group=made.refresh_group,
         )
 
 
