@@ -189,6 +189,7 @@ def _carry(connection: Connection, queue: Queue, *, known: bool = True) -> Queue
         known: which columns of the target its calls were made for.
     """
     known = known and queue.target_numbers is not None
+    define.wait_turn(connection)
     connection.execute(
         sa.update(queue_catalog)
         .where(queue_catalog.c.id == queue.id)

@@ -143,6 +143,7 @@ def set_synchronous(connection: Connection, queue: Queue, *, synchronous: bool) 
     Raises:
         UnknownTable, UnknownColumn: the base table, or one of its columns, is gone.
     """
+    wait_turn(connection)
     capture = capture_of(connection, queue, synchronous=synchronous)
     queue_function.replace(connection, capture)
     connection.execute(
@@ -163,8 +164,10 @@ def replace_functions(connection: Connection) -> None:
     """Replace the trigger functions of all queues by those of this program version.
 
     A queue whose base table has lost a column stays as it is: `snaptide doctor` finds
-    it.
+    it. Waits for transactions that alter queues, and keeps others out: it would take
+    back what they write.
     """
+    wait_turn(connection)
     for found in list_queues(connection):
         with suppress(UnknownTable, UnknownColumn):
             queue = _numbered(connection, found)
@@ -224,9 +227,17 @@ def create_table(
     wide.create(connection, table, images, wide=wide.overflows(base, columns))
 
 
-#: The advisory lock of who replaces the views of calls.
+#: The advisory lock of who makes or alters queues, and replaces the views of calls.
 _KEY = func.hashtext("snaptide.queues"), func.hashtext("")
 _TURN = Prepared(select(func.pg_advisory_xact_lock(*_KEY)))
+
+
+def wait_turn(connection: Connection) -> None:
+    """Wait for transactions that alter queues, and keep others out until the commit.
+
+    A list of queues that is read before may be older than what they have written.
+    """
+    _TURN.hold(connection)
 
 
 def in_turn(connection: Connection) -> AbstractContextManager[None]:
@@ -249,7 +260,7 @@ def show_calls(connection: Connection, without: Queue | None = None) -> None:
     Parameters:
         without: a queue that is left out, while it is altered.
     """
-    _TURN.hold(connection)
+    wait_turn(connection)
     gone = None if without is None else without.id
     queues = [one for one in list_queues(connection) if one.id != gone]
     views.replace_defcall(connection, queues)

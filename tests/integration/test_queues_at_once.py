@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+from psycopg.errors import ObjectNotInPrerequisiteState
 from sqlalchemy import Connection
 
 import snapshots
@@ -91,3 +92,35 @@ def test_a_coordinator_knows_both(sites: Directory) -> None:
             found = connection.exec_driver_sql(statement)
         assert len({row.queue_id for row in found}) == len(TABLES)
     assert len(run(jfk, "SELECT 1 FROM snaptide.defcall")) == len(TABLES)
+
+
+@pytest.mark.usefixtures("spark")
+def test_an_upgrade_takes_nothing_back(sites: Directory) -> None:
+    """It waits for a function, and another queue is altered meanwhile."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, *(f"CREATE TABLE public.{name} (id int PRIMARY KEY)" for name in TABLES))
+    log(hq, *TABLES)
+    for name in TABLES:
+        snapshots.create(jfk, name, master="hq", group=name, updatable=True)
+        refresh(jfk, name)
+
+    def upgrade() -> None:
+        with jfk.transaction() as connection:
+            define.replace_functions(connection)
+
+    with ThreadPoolExecutor(2) as pool:
+        with jfk.session() as connection:
+            connection.exec_driver_sql('ALTER FUNCTION snaptide."def$_one"() COST 7')
+            upgraded = pool.submit(upgrade)
+            eventually(lambda: run(jfk, WAITS), what="the upgrade: to wait")
+            alter = partial(snapshots.alter_propagation, jfk, "two", synchronous=True)
+            altered = pool.submit(alter)
+            eventually(
+                lambda: altered.done() or len(run(jfk, WAITS)) > 1,
+                what="the other one: to end, or to wait",
+            )
+            connection.rollback()
+        upgraded.result(timeout=60)
+        altered.result(timeout=60)
+    with pytest.raises(ObjectNotInPrerequisiteState, match="synchronous"):
+        run(jfk, "INSERT INTO public.two VALUES (1)")
