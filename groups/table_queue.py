@@ -224,22 +224,15 @@ def _set_routes(
     them as rows, and other masters got them by another route.
     """
     wanted = [(to, source) for to, sources in routes.items() for source in sources]
+    kept = _as_rows([*wanted, *((to, correction(to)) for to in routes)])
     way = sa.tuple_(route.c.destination, route.c.source)
-    corrections = [(to, correction(to)) for to in routes]
-    other = sa.not_(way.in_([*wanted, *corrections]))
     ended = connection.scalars(
         sa.delete(route)
-        .where(route.c.queue_id.in_(numbers), other)
+        .where(route.c.queue_id.in_(numbers), way.not_in(select(kept)))
         .returning(route.c.destination)
     )
     note_forgotten(connection, set(ended))
-    # As arrays: a statement takes 65,535 values, and there may be more routes.
-    sides = [to for to, _ in wanted], [source for _, source in wanted]
-    ways = (
-        func.unnest(*(sa.cast(side, sa.ARRAY(sa.Text)) for side in sides))
-        .table_valued("destination", "source")
-        .render_derived()
-    )
+    ways = _as_rows(wanted)
     its = queue_catalog.c.id
     new = (
         select(its, ways.c.destination, ways.c.source, func.pg_current_snapshot())
@@ -248,6 +241,20 @@ def _set_routes(
     )
     columns = ["queue_id", "destination", "source", "since"]
     connection.execute(insert(route).from_select(columns, new).on_conflict_do_nothing())
+
+
+def _as_rows(ways: Sequence[tuple[str, str]]) -> sa.TableValuedAlias:
+    """Destinations and sources as rows that a statement has in two arrays.
+
+    It takes 65,535 values at most, and compares with a list of thousands of pairs one
+    inside the other, deeper than its stack. The middle of a star has more routes.
+    """
+    sides = [to for to, _ in ways], [source for _, source in ways]
+    return (
+        func.unnest(*(sa.cast(side, sa.ARRAY(sa.Text)) for side in sides))
+        .table_valued("destination", "source")
+        .render_derived()
+    )
 
 
 def note_forgotten(connection: Connection, destinations: Collection[str]) -> None:
