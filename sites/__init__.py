@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         NotAMember as NotAMember,
         NotGranted as NotGranted,
         OlderSchema as OlderSchema,
+        OtherDatabase as OtherDatabase,
         OtherSchema as OtherSchema,
         RecordedAlready as RecordedAlready,
         RowCountMismatch as RowCountMismatch,

@@ -141,6 +141,18 @@ class SiteChanged(SnaptideError):
     )
 
 
+class OtherDatabase(SiteChanged):
+    """The name of a site leads to another database than the one it stood for."""
+
+    code = "SNP-032"
+    hint = (
+        "Correct the url of the site in snaptide.toml, so that it leads to the former "
+        "database. Queued changes are kept. If that is lost, create what was made with "
+        "it anew: drop the snapshots (--force, if changes are queued), and create them "
+        "again."
+    )
+
+
 class SiteRestored(SnaptideError):
     """A site is older than the state of it that another site has seen."""
 

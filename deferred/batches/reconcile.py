@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from deferred.batches import batch as batches
-from deferred.batches import ledger, marker, relay
+from deferred.batches import ledger, marker, relay, same_destination
 from deferred.batches.marker import Marker
 from deferred.batches.pusher import only_pusher, waiting_for_pushes
 from deferred.catalog import deferred_transaction, delivery_row, destination
@@ -82,10 +82,13 @@ def confirm(origin: Connection, target: Connection, here: Look, there: Look) -> 
     Raises:
         SiteRestored, SiteReplaced: one of the two is older than the other remembers.
         CannotTell, PastRetention: the two cannot agree without an operator.
+        OtherDatabase: another has the name now.
     """
     pair = compared(origin, target, here, there)
     me, them = pair.site, pair.master
     if not has_agreed(here, them):
+        agreed = (here.row.agreed or {}).get(them.name)
+        same_destination.refuse_another(origin, here, agreed, them)
         reconcile(origin, target, me.site_id, them.name, them.incarnation)
     return _acquainted(origin, target, pair)
 

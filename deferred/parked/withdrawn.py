@@ -7,7 +7,7 @@ Transactions that need what it did are withdrawn with it (`deferred.parked.depen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, and_, cast, func, literal, select
 from sqlalchemy.dialects.postgresql import array
 
-from deferred.batches import pusher
+from deferred.batches import pusher, same_destination
 from deferred.catalog import deferred_transaction, delivery, delivery_row
 from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
 from deferred.errors import RetryFailed
-from deferred.parked import dependants, image, restage_parked
+from deferred.parked import dependants, image, made_for, restage_parked
 from deferred.queues import on_behalf, refresh_coverage
 from deferred.queues.queue import (
     Queue,
@@ -33,7 +33,6 @@ from masters.errors import UnknownColumn
 from sites import QualifiedName, names
 from sites.errors import UnknownTable
 from sites.sessions.identity import Identity
-from sites.tables import lossy
 from sites.transfer.types import NativeType
 from sites.transfer.values import from_text
 from sites.writing.staged import MOVE
@@ -124,7 +123,9 @@ def send_to(connection: Connection, queues: Iterable[Queue], name: str) -> None:
             .where(error_transaction.c.reason == WITHDRAWN, its == queue.destination)
             .values(
                 target_columns=func.jsonb_set(
-                    known, place, func.to_jsonb(cast(name, Text))
+                    known.op("#-")(array([queue.snapshot, "site_id"], type_=Text)),
+                    place,
+                    func.to_jsonb(cast(name, Text)),
                 )
             )
         )
@@ -166,7 +167,7 @@ def _still_there(
                 f"Snapshot {snapshot} is gone, read-only, or not loaded yet."
             )
         known = (made.target_columns or {}).get(queue.snapshot) or {}
-        for why in (*_another(queue, known), *_other_columns(queue, made, known)):
+        for why in made_for.differences(connection, queue, made, known):
             raise UnknownColumn(f"Snapshot {snapshot} {why}.")
         table, called = captured_columns(connection, queue)
     except (UnknownTable, UnknownColumn) as gone:
@@ -174,59 +175,6 @@ def _still_there(
             f"Error transaction {error_id}: {gone.message}", error_id=error_id
         ) from gone
     return queue, [table.column(called[name]).recorded for name in queue.columns]
-
-
-def _another(queue: Queue, known: Mapping[str, Any]) -> Iterator[str]:
-    """Why calls were made for another table than that of their snapshot now.
-
-    It may have been dropped and created again under the same name.
-
-    Parameters:
-        known: as `_columns` had it then; earlier versions have not noted the table.
-    """
-    was = known.get("target"), known.get("destination")
-    now = str(queue.target), queue.destination
-    if None not in was and was != now:
-        yield "is of {} at {} now, not of {} at {}".format(*now, *was)
-
-
-def _other_columns(
-    queue: Queue, made: Row[Any], known: Mapping[str, Any]
-) -> Iterator[str]:
-    """Why calls do not fit the columns that their snapshot has now.
-
-    It may have been dropped and created again, or the master's columns were altered.
-
-    Parameters:
-        known: as `_columns` had it then; earlier versions have noted nothing.
-    """
-    lacks = [name for name in made.columns if name not in queue.columns]
-    more = [name for name in queue.columns if name not in made.columns]
-    if lacks:
-        yield f"has no column {', '.join(lacks)} any more"
-    if more:
-        yield f"had no column {', '.join(more)} when the transaction was withdrawn"
-    if {*made.identity_columns} != {*queue.identity_columns}:
-        yield f"identifies its rows by {', '.join(queue.identity_columns)} now"
-    if known and not (lacks or more):
-        yield from _altered(queue, known)
-
-
-def _altered(queue: Queue, known: Mapping[str, Any]) -> Iterator[str]:
-    """What is not as it was of columns that have the same names.
-
-    Parameters:
-        known: as `_columns` had it then.
-    """
-    numbers = queue.target_numbers
-    if numbers is not None and known["oid"] == queue.target_oid:
-        for name, number in _by_name(queue, numbers).items():
-            if number != known["numbers"][name]:
-                yield f"shows another column of the master as {name} now"
-    for name, now in _by_name(queue, queue.types).items():
-        was = known["types"][name]
-        if was and now and not lossy.holds(now, was):
-            yield f"has {name} as {now} now, not {was}: values may be rounded or cut"
 
 
 def _waiting(connection: Connection, queue: Queue, wanted: Withdrawal) -> set[str]:
@@ -283,6 +231,7 @@ def _park(
         .order_by(func.greatest(made.order_no, last))
     )
     parked = sa.insert(error_transaction).from_select([*values], found)
+    master = same_destination.agreed_with(connection, wanted.destination)
     ids = connection.execute(
         parked.returning(error_transaction.c.id, error_transaction.c.origin_transaction)
     ).all()
@@ -291,24 +240,12 @@ def _park(
         connection.execute(
             sa.update(error_transaction)
             .where(error_transaction.c.id == number)
-            .values(target_columns={one.snapshot: _columns(one) for one in changed})
+            .values(
+                target_columns={
+                    one.snapshot: made_for.noted(one, master) for one in changed
+                }
+            )
         )
-
-
-def _columns(queue: Queue) -> dict[str, Any]:
-    """The table and columns that the calls of a queue are for, and their types."""
-    numbers = queue.target_numbers
-    return {
-        "destination": queue.destination,
-        "target": str(queue.target),
-        "oid": None if numbers is None else queue.target_oid,
-        "numbers": {} if numbers is None else _by_name(queue, numbers),
-        "types": _by_name(queue, queue.types),
-    }
-
-
-def _by_name(queue: Queue, values: Sequence[Any]) -> dict[str, Any]:
-    return dict(zip(queue.columns, values, strict=True))
 
 
 def _copy(connection: Connection, queue: Queue, number: int, xid: str) -> int:

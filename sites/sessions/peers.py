@@ -33,6 +33,8 @@ class Memory:
     token: uuid.UUID | None = None
     #: the token that a site was about to give its master when it stopped
     next_token: uuid.UUID | None = None
+    #: its name at the last contact
+    name: str | None = None
 
     def knows(self, other: Identity) -> bool:
         """Whether the other has its incarnation of the last contact, or is new."""
@@ -231,4 +233,4 @@ def _memory(row: dict[str, Any]) -> Memory:
         for name in ("incarnation", "token", "next_token")
     }
     former = tuple(map(uuid.UUID, row["former"]))
-    return Memory(contact_no=row["contact_no"], former=former, **ids)
+    return Memory(contact_no=row["contact_no"], former=former, name=row["name"], **ids)

@@ -13,11 +13,10 @@ import snapshots
 from deferred.errors import NoSuchDestination
 from masters.errors import NoPrimaryKey
 from masters.errors import NoSnapshotLog as NoLogYet
-from sites import Directory, Site
+from sites import Directory, OtherDatabase, Site
 from sites.conditions.where import BadCondition, ConditionNotImmutable
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite, UnknownTable
 from snapshots.errors import (
-    MasterChanged,
     NoSnapshotLog,
     SnapshotLogTooYoung,
 )
@@ -272,7 +271,7 @@ def test_master_that_is_another_database(
     other = make_sites("hq")["hq"]
     run(other, "CREATE TABLE public.t (id int PRIMARY KEY)")
     mixed = Directory({"hq": other.url, "jfk": jfk.url})
-    with pytest.raises(MasterChanged):
+    with pytest.raises(OtherDatabase):
         refresh(mixed["jfk"], "t")
     mixed.close()
     assert run(jfk, "SELECT count(*) FROM public.t") == [(9,)]

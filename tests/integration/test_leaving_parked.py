@@ -236,6 +236,21 @@ def test_a_snapshot_of_another_table_that_has_the_name_now(hq, jfk):
     assert "is of past.c at hq now, not of c at hq" in refusal(jfk, number)
 
 
+def test_a_snapshot_of_another_master_that_has_the_name_now(hq, jfk, make_sites):
+    """Its tables are the same, with the same rows."""
+    number = withdraw_one(hq, jfk)
+    for name in ("c", "p"):
+        snapshots.drop(jfk, name)
+    other = make_sites("hq")["hq"]
+    run(other, TABLES)
+    log(other, "p", "c")
+    with Directory({"hq": other.url, "jfk": jfk.url}) as elsewhere:
+        there = elsewhere["jfk"]
+        snapshots.create(there, "c", master="hq", updatable=True)
+        refresh(there, "c")
+    assert "is of another database now, which has the name hq" in refusal(jfk, number)
+
+
 @pytest.mark.parametrize(
     ("ddl", "columns", "why"),
     [

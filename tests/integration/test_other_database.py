@@ -1,0 +1,80 @@
+"""Changes go to the database that they were queued for, whatever has its name now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import deferred
+import snapshots
+from sites import Directory, OtherDatabase, Site
+from snaptide.repair import repair
+from tests.fix_sites import log
+from tests.linked_table import link, parked, queued, rows, run
+from tests.stories import assert_equal_to_master, push_and_refresh, refresh
+
+COLUMNS = "id int PRIMARY KEY, name text, qty int"
+
+
+@pytest.fixture
+def elsewhere(
+    make_sites: Callable[..., Directory], sites: Directory
+) -> Iterator[Directory]:
+    """The same site jfk, where the name hq leads to another database."""
+    other = make_sites("hq")["hq"]
+    run(other, f"CREATE TABLE orders ({COLUMNS})")
+    log(other, "orders")
+    with Directory({"hq": other.url, "jfk": sites["jfk"].url}) as directory:
+        yield directory
+
+
+def start(*sites: Site) -> None:
+    for site in sites:
+        run(site, "INSERT INTO orders VALUES (1, 'a', 1), (2, 'b', 2)")
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_another_database_of_the_same_name_gets_nothing(
+    sites: Directory, elsewhere: Directory, repaired: bool
+) -> None:
+    """Its rows may be the same, as those of a system for tests are."""
+    link(sites, "orders", COLUMNS)
+    start(sites["jfk"], elsewhere["hq"])
+    deferred.push(sites["jfk"])
+    if repaired:
+        repair(sites["jfk"], restored=True)
+    run(sites["jfk"], "UPDATE orders SET qty = 5 WHERE id = 2")
+    with pytest.raises(OtherDatabase, match="hq leads to another database") as refused:
+        deferred.push(elsewhere["jfk"])
+    assert refused.value.facts == {"site": "hq"}
+    assert rows(elsewhere["hq"]) == [(1, "a", 1), (2, "b", 2)]
+    assert queued(sites["jfk"]) == 1
+    report = deferred.push(sites["jfk"])
+    assert (report.transactions, parked(sites["hq"])) == (1, [])
+    assert rows(sites["hq"]) == [(1, "a", 1), (2, "b", 5)]
+
+
+@pytest.mark.usefixtures("spark")
+def test_snapshots_of_a_lost_database_are_made_anew(
+    sites: Directory, elsewhere: Directory
+) -> None:
+    """As the error says: then changes go to the database that has the name."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, f"CREATE TABLE orders ({COLUMNS})")
+    log(hq, "orders")
+    start(hq, elsewhere["hq"])
+    snapshots.create(jfk, "orders", master="hq", updatable=True)
+    refresh(jfk, "orders")
+    run(jfk, "UPDATE orders SET qty = 5 WHERE id = 2")
+    for act in (refresh, push_and_refresh):
+        with pytest.raises(OtherDatabase):
+            act(elsewhere["jfk"], "orders")
+    assert queued(jfk) == 1
+    snapshots.drop(elsewhere["jfk"], "orders", force=True)
+    snapshots.create(elsewhere["jfk"], "orders", master="hq", updatable=True)
+    refresh(elsewhere["jfk"], "orders")
+    run(jfk, "UPDATE orders SET qty = 6 WHERE id = 1")
+    assert push_and_refresh(elsewhere["jfk"], "orders").transactions == 1
+    assert_equal_to_master(elsewhere["jfk"])
+    assert rows(hq) == [(1, "a", 1), (2, "b", 2)]
