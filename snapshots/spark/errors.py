@@ -56,7 +56,10 @@ class LoadFailed(SparkError):
     """A range of a first load could not be copied."""
 
     code = "SNP-285"
-    hint = "Rows of a failed load cannot be used: empty the table and start again."
+    hint = (
+        "Correct what the message names, and start again: what was copied until then "
+        "is removed first."
+    )
 
 
 class RowTooLong(LoadFailed):
