@@ -38,12 +38,16 @@ class Branch:
     leaves: bool
     #: the master definition site
     home: str
+    #: its id; None if an earlier version has prepared the transaction
+    home_id: uuid.UUID | None
 
     @property
     def gid(self) -> str:
         """Its name, which no other prepared transaction of the server has."""
         kind = "leave" if self.leaves else "arrange"
         number = uuid.uuid4().hex[:8]
+        if self.home_id is not None:
+            number = f"{number}.{self.home_id.hex}"
         return f"{_PREFIX}:{self.group}:{self.version}:{kind}:{number}:{self.home}"
 
 
@@ -60,9 +64,14 @@ def prepared(connection: Connection) -> dict[str, Branch]:
 
 
 def _branch(gid: str) -> Branch:
-    _, group, version, kind, _, home = gid.split(":", 5)
+    _, group, version, kind, number, home = gid.split(":", 5)
+    _, _, home_id = number.partition(".")
     return Branch(
-        group=uuid.UUID(group), version=int(version), leaves=kind == "leave", home=home
+        group=uuid.UUID(group),
+        version=int(version),
+        leaves=kind == "leave",
+        home=home,
+        home_id=uuid.UUID(home_id) if home_id else None,
     )
 
 
@@ -77,13 +86,14 @@ class Decision:
     #: masters that leave the group
     leaving: Sequence[str] = ()
 
-    def branch(self, master: str) -> str:
+    def branch(self, master: str, home_id: uuid.UUID) -> str:
         """The name of the prepared transaction that is a master's part of it."""
         return Branch(
             group=self.group,
             version=self.version,
             leaves=master in self.leaving,
             home=self.home,
+            home_id=home_id,
         ).gid
 
 
@@ -135,14 +145,16 @@ def at_all(
         connections = {
             name: stack.enter_context(home.peer(name).session()) for name in masters
         }
-        for connection in connections.values():
-            identity.read(connection)  # before a transaction begins at any of them
+        # Before a transaction begins at any of them.
+        ids = {name: identity.read(one).site_id for name, one in connections.items()}
         prepared = all(map(can_prepare, connections.values()))
         branches: dict[str, TwoPhaseTransaction] = {}
         for name, connection in connections.items():
             connection.rollback()  # only asked
             if prepared and name != home.name:
-                branches[name] = connection.begin_twophase(decision.branch(name))
+                branches[name] = connection.begin_twophase(
+                    decision.branch(name, ids[home.name])
+                )
             identity.confirm(connection, name)
             locks.briefly(connection)
         yield connections

@@ -17,7 +17,7 @@ from groups.errors import StillMaster
 from groups.group import Group
 from groups.unfinished import finish, undo_prepared
 from sites import Site
-from sites.errors import SiteUnreachable
+from sites.errors import OtherDatabase, SiteUnreachable
 from sites.sessions import identity
 from sites.tables import locks
 
@@ -43,19 +43,29 @@ def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
 
     Parameters:
         site: the site that leaves; no other is changed.
-        force: leave even if the master definition site cannot be asked. Transactions
-            that a command there has left prepared here are then rolled back.
+        force: leave even if the master definition site cannot be asked, because it is
+            away or another database has its name. Transactions that a command there
+            has left prepared here are then rolled back.
 
     Raises:
         NoSuchGroup: the site does not know the group.
         CannotReplicate: it is the master definition site.
         StillMaster: the master definition site has it among the masters.
         SiteUnreachable: the definition site is away, and `force` is not set.
+        OtherDatabase: another has its name, and `force` is not set.
     """
-    with suppress(SiteUnreachable):
-        finish(site)
+    lost = False
+    try:
+        with suppress(SiteUnreachable):
+            finish(site)
+    except OtherDatabase:
+        if not force:
+            raise
+        lost = True
     with identity.confirmed(site) as connection:
         group = groups.get(connection, site.name, name)
+    if lost:
+        undo_prepared(site, group.id)
     _refuse_member(site, group, force=force)
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:

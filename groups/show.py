@@ -21,7 +21,7 @@ from groups.relay.arrivals import Arrival, arrivals
 from groups.relay.holds import QuietGroup
 from groups.unfinished import finish
 from sites import QualifiedName, Site
-from sites.errors import SiteUnreachable, SnaptideError
+from sites.errors import OtherDatabase, SiteUnreachable, SnaptideError
 from sites.sessions import identity
 
 
@@ -72,7 +72,7 @@ def list_groups(
         offset: leave out so many before.
     """
     if settle:
-        with suppress(SiteUnreachable):
+        with suppress(SiteUnreachable, OtherDatabase):
             finish(site)
     with identity.initialised(site) as connection:
         names = groups.names(connection, limit=limit, offset=offset)

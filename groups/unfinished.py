@@ -22,6 +22,7 @@ from groups.everywhere import Branch, exclusively, prepared
 from groups.group import Group
 from masters.contracts import look
 from sites import Site
+from sites.errors import OtherDatabase
 from sites.sessions import identity
 from sites.sessions.prepared import Prepared
 from sites.tables import locks
@@ -40,12 +41,17 @@ def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:
 
     Raises:
         GroupChanging: another session is about to decide.
+        OtherDatabase: not this one has decided, but another of its name.
     """
     with identity.confirmed(home) as connection:
         known = _undisturbed(connection, group)
+        home_id = identity.read(connection).site_id
         for master in masters:
             with home.peer(master).session() as there:
-                _end(there, master, group, known)
+                for gid, branch in prepared(there).items():
+                    if branch.group == group:
+                        _refuse_another(gid, branch, master, home_id)
+                        _end(there, gid, branch, master, known)
 
 
 def _undisturbed(connection: Connection, group: UUID) -> Group | None:
@@ -64,15 +70,27 @@ def _undisturbed(connection: Connection, group: UUID) -> Group | None:
     return groups.find_by_id(connection, group)
 
 
-def _end(there: Connection, master: str, group: UUID, known: Group | None) -> None:
-    for gid, branch in prepared(there).items():
-        if branch.group != group:
-            continue
-        there.rollback()
-        if _decided(branch, master, known):
-            there.commit_prepared(gid, recover=True)
-        else:
-            there.rollback_prepared(gid, recover=True)
+def _refuse_another(gid: str, branch: Branch, master: str, home_id: UUID) -> None:
+    """Make sure that a definition site is the database that decides on a branch."""
+    if branch.home_id in (None, home_id):
+        return
+    raise OtherDatabase(
+        f"Site name {branch.home} leads to another database than the one that was "
+        f"changing group {branch.group}. What it did at {master} stays prepared there, "
+        f"as transaction {gid}; if that database is lost, snaptide group leave --force "
+        "rolls it back.",
+        site=branch.home,
+    )
+
+
+def _end(
+    there: Connection, gid: str, branch: Branch, master: str, known: Group | None
+) -> None:
+    there.rollback()
+    if _decided(branch, master, known):
+        there.commit_prepared(gid, recover=True)
+    else:
+        there.rollback_prepared(gid, recover=True)
 
 
 def finish(site: Site) -> None:
@@ -82,6 +100,7 @@ def finish(site: Site) -> None:
 
     Raises:
         SiteUnreachable: the site, or a definition site that has to be asked, is away.
+        OtherDatabase: another has the name of a definition site now.
     """
     with site.transaction() as connection:
         left = {(one.home, one.group) for one in prepared(connection).values()}

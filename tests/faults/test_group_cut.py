@@ -8,7 +8,7 @@ import sqlalchemy as sa
 import groups
 from groups.everywhere import Branch
 from groups.unfinished import finish
-from sites import Directory, Site, faults
+from sites import Directory, OtherDatabase, Site, faults
 from tests.fix_worlds import prepared_once
 from tests.grouped import (
     GROUP,
@@ -145,7 +145,11 @@ def test_site_that_was_to_join_is_none_whatever_came_after(
     sites = make_sites("hq", "lax", "bos")
     before = found_group(sites, "hq", "lax")
     gid = Branch(
-        group=before.id, version=before.version + 1, leaves=False, home="hq"
+        group=before.id,
+        version=before.version + 1,
+        leaves=False,
+        home="hq",
+        home_id=None,
     ).gid
     with sites["bos"].connect() as connection:
         branch = connection.begin_twophase(gid)
@@ -156,6 +160,37 @@ def test_site_that_was_to_join_is_none_whatever_came_after(
     finish(sites["bos"])
     assert prepared(sites) == []
     assert run(sites["bos"], "SELECT to_regclass('orders')") == [(None,)]
+
+
+def test_only_the_database_that_decides_is_asked(
+    two: Directory, make_sites: Callable[..., Directory]
+) -> None:
+    """Another of its name knows no such group, as if that were dropped."""
+    with broken_off_at("group.after_decision"):
+        groups.set_paths(two["hq"], GROUP, groups.full_mesh)
+    left = prepared(two)
+    other = make_sites("hq")["hq"]
+    with Directory({"hq": other.url, "lax": two["lax"].url}) as elsewhere:
+        with pytest.raises(OtherDatabase, match=left[0]):
+            finish(elsewhere["lax"])
+        with pytest.raises(OtherDatabase):
+            groups.leave_group(elsewhere["lax"], GROUP)
+        assert [one.version for one in groups.list_groups(elsewhere["lax"])] == [3]
+    assert prepared(two) == left
+    finish(two["lax"])
+    assert [one.version for one in groups.list_groups(two["lax"])] == [4]
+
+
+def test_site_whose_deciding_database_is_lost_leaves(
+    two: Directory, make_sites: Callable[..., Directory]
+) -> None:
+    with broken_off_at("group.after_decision"):
+        groups.set_paths(two["hq"], GROUP, groups.full_mesh)
+    other = make_sites("hq")["hq"]
+    with Directory({"hq": other.url, "lax": two["lax"].url}) as elsewhere:
+        groups.leave_group(elsewhere["lax"], GROUP, force=True)
+    assert prepared(two) == []
+    assert groups.list_groups(two["lax"]) == []
 
 
 def prepared(sites: Directory) -> list[str]:

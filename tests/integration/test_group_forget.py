@@ -134,7 +134,7 @@ def test_it_leaves_where_nobody_can_be_asked(
 ) -> None:
     sites = make_sites("hq", "bos")
     group = found_group(sites, "hq", "bos")
-    gid = Branch(group=group.id, version=9, leaves=False, home="hq").gid
+    gid = Branch(group=group.id, version=9, leaves=False, home="hq", home_id=None).gid
     with sites["bos"].connect() as connection:
         branch = connection.begin_twophase(gid)
         connection.exec_driver_sql("CREATE TABLE public.gates (id int)")
