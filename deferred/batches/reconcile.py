@@ -88,7 +88,7 @@ def confirm(origin: Connection, target: Connection, here: Look, there: Look) -> 
     me, them = pair.site, pair.master
     if not has_agreed(here, them):
         agreed = (here.row.agreed or {}).get(them.name)
-        same_destination.refuse_another(origin, here, agreed, them)
+        same_destination.refuse_another(origin, here, there, agreed)
         reconcile(origin, target, me.site_id, them.name, them.incarnation)
     return _acquainted(origin, target, pair)
 

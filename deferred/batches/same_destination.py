@@ -22,12 +22,13 @@ from sites.sessions.site import autocommit
 
 
 def refuse_another(
-    origin: Connection, here: Look, agreed: str | None, them: Identity
+    origin: Connection, here: Look, there: Look, agreed: str | None
 ) -> None:
     """Make sure that a destination is the database that changes were queued for.
 
     Changes of replication groups are for whoever is a master of the group, which
-    another database becomes under the name of one that is lost.
+    another database becomes under the name of one that is lost. One that is in any
+    group tells by itself which changes it takes.
 
     The connection must be outside a transaction, and is so afterwards.
 
@@ -37,11 +38,12 @@ def refuse_another(
     Raises:
         OtherDatabase: it is another, under the same name.
     """
+    them = there.identity
     if not any(_others(here, agreed, them)):
         return
     with autocommit(origin):
         queues = list_queues(origin, them.name)
-    if any(queue.group_id is None for queue in queues):
+    if any(queue.group_id is None or not there.row.concerned for queue in queues):
         raise OtherDatabase(
             f"Site name {them.name} leads to another database now than the one that "
             f"the changes of {here.identity.name} are queued for.",

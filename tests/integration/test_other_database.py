@@ -7,11 +7,19 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import deferred
+import groups
 import snapshots
 from sites import Directory, OtherDatabase, Site
 from snaptide.repair import repair
 from tests.fix_sites import log
-from tests.linked_table import link, parked, queued, rows, run
+from tests.grouped import (
+    GROUP,
+    assert_masters_equal,
+    found_group,
+    push_all,
+    without,
+)
+from tests.linked_table import ORDERS, link, parked, queued, rows, run
 from tests.stories import assert_equal_to_master, push_and_refresh, refresh
 
 COLUMNS = "id int PRIMARY KEY, name text, qty int"
@@ -53,6 +61,30 @@ def test_another_database_of_the_same_name_gets_nothing(
     report = deferred.push(sites["jfk"])
     assert (report.transactions, parked(sites["hq"])) == (1, [])
     assert rows(sites["hq"]) == [(1, "a", 1), (2, "b", 5)]
+
+
+def test_another_database_of_the_name_of_a_master_gets_nothing(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """It is no master of the group before it has joined it."""
+    sites = make_sites("hq", "lax")
+    hq = sites["hq"]
+    found_group(sites, "hq", "lax")
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    push_all(sites)
+    run(hq, "INSERT INTO orders (id) VALUES (2)")
+    other = make_sites("lax")["lax"]
+    run(other, f"CREATE TABLE orders ({ORDERS})")
+    with Directory({"hq": hq.url, "lax": other.url}) as elsewhere:
+        with pytest.raises(OtherDatabase):
+            deferred.push(elsewhere["hq"])
+        assert rows(elsewhere["lax"]) == []
+        with without(elsewhere, "lax") as left:
+            groups.forget_master(left["hq"], GROUP, "lax")
+        groups.join_master(elsewhere["hq"], GROUP, "lax")
+        run(hq, "INSERT INTO orders (id) VALUES (3)")
+        push_all(elsewhere)
+        assert len(assert_masters_equal(elsewhere, "hq", "lax")) == 3
 
 
 @pytest.mark.usefixtures("spark")
