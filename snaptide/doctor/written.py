@@ -24,6 +24,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
         if table := find_table(connection, one.base):
             yield from _rule(site, table, "Refreshes of its rows stop.")
             yield from _of_base(connection, site, table)
+            yield from _unlogged(connection, site, one.key, table)
             yield from _again(connection, site, table)
     for name in _pushed_to(connection):
         if table := find_table(connection, name):
@@ -91,6 +92,32 @@ def _of_base(connection: Connection, site: str, table: Table) -> Iterator[Findin
             f"{sent[0]} REFRESH PUBLICATION; let it write the master table instead, "
             f"whose log records it; then {compare(site)}",
         )
+
+
+def _unlogged(
+    connection: Connection, site: str, snapshot: str, table: Table
+) -> Iterator[Finding]:
+    for part in connection.scalars(_UNLOGGED, {"oid": table.oid}):
+        yield error(
+            site,
+            str(table.qualified),
+            f"{part} is UNLOGGED: a crash of the server empties it, and no fast "
+            "refresh brings its rows back.",
+            f"ALTER TABLE {part} SET LOGGED; if its rows are gone, then snaptide "
+            f"refresh {site} {snapshot} --method c",
+        )
+
+
+#: A table, its partitions and children, where they are not written to the WAL.
+_UNLOGGED = text("""
+WITH RECURSIVE tree AS (
+    SELECT CAST(:oid AS oid) AS oid
+  UNION
+    SELECT i.inhrelid FROM pg_inherits i JOIN tree t ON t.oid = i.inhparent
+)
+SELECT c.oid::regclass::text FROM pg_class c JOIN tree t ON t.oid = c.oid
+WHERE c.relpersistence = 'u' ORDER BY 1
+""")
 
 
 def _pushed_to(connection: Connection) -> list[QualifiedName]:

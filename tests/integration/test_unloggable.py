@@ -170,3 +170,12 @@ def test_a_base_table_that_becomes_a_part_is_found(tier: Directory) -> None:
 def _found(site: Site, subject: str) -> str:
     """What doctor says of something."""
     return " ".join(f.what for f in doctor.examine(site) if f.subject == subject)
+
+
+def test_a_base_table_that_becomes_unlogged_is_found(tier: Directory) -> None:
+    """A crash would empty it, and no fast refresh looks at rows that do not change."""
+    jfk = tier["jfk"]
+    refresh(jfk, "t")
+    assert "UNLOGGED" not in _found(jfk, "snap$_t")
+    run(jfk, 'ALTER TABLE public."snap$_t" SET UNLOGGED')
+    assert "UNLOGGED" in _found(jfk, "snap$_t")

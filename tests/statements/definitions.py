@@ -152,4 +152,7 @@ AT_SITE = {
     "DROP of a column of a snapshot's base table": (
         Case(act="", prepare="ALTER TABLE {base} DROP v CASCADE"),
     ),
+    "SET UNLOGGED of a snapshot's base table": (
+        Case(act="", prepare="ALTER TABLE {base} SET UNLOGGED"),
+    ),
 }
