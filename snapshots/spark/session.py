@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sites import extras
-from snapshots.spark import archive, lean
+from snapshots.spark import connect, lean
 from snapshots.spark.errors import (
     JavaMissing,
     SparkAfterFork,
@@ -47,17 +47,14 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
-#: For every master. Times are UTC as in `sites.sessions.settings.SETTINGS`.
+#: For every master.
 _COMMON = {
     "spark.app.name": "snaptide",
-    "spark.sql.session.timeZone": "UTC",
+    **connect.COMMON,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # A larger table goes to the tasks as Arrow, not as objects of Java: half the time.
     "spark.sql.execution.arrow.localRelationThreshold": "1m",
 }
-
-#: How often a server of Spark Connect is asked again, for 18 seconds in all.
-_RETRIES = 5
 
 #: How gRPC begins the line of an error that says why.
 _WHY = "details = "
@@ -99,6 +96,8 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
     with _lock:
         if _running is not None and _running.process != os.getpid():
             raise SparkAfterFork(process=_running.process)
+        if _running is not None and _is_remote(_running.master):
+            connect.ask(_running.spark)
         if _running is not None and not _is_alive(_running.spark):
             stop()
         if _running is None:
@@ -156,7 +155,7 @@ def stop() -> None:
 def _start(master: str, settings: dict[str, str]) -> _Running:
     try:
         spark = (
-            _connect(master, settings)
+            connect.start(master, settings)
             if _is_remote(master)
             else _launch(master, _chosen(master, settings))
         )
@@ -174,34 +173,6 @@ def _start(master: str, settings: dict[str, str]) -> _Running:
         settings=settings,
         process=os.getpid(),
     )
-
-
-def _connect(master: str, settings: dict[str, str]) -> SparkSession:
-    # Without them PySpark ends the process, with 0.
-    extras.require("connect")
-    from pyspark.sql.connect.client.retries import DefaultPolicy
-
-    # This asks the server nothing yet. By default a session asks one that is gone for
-    # ten minutes, while transactions of a refresh stay open.
-    spark: SparkSession = SparkSession.builder.remote(master).getOrCreate()
-    spark.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
-    try:
-        _set_up(spark, settings)
-    except BaseException:
-        # Otherwise the process asks the server again before it ends.
-        spark.client.close()
-        raise
-    return spark
-
-
-def _set_up(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    # The server's own settings (its application, its redaction) are not ours to set.
-    spark.conf.set("spark.sql.session.timeZone", _COMMON["spark.sql.session.timeZone"])
-    carried, others = archive.of_session(settings)
-    for name, value in others.items():
-        spark.conf.set(name, value)
-    if carried:
-        spark.addArtifacts(*carried, archive=True)
 
 
 def give_up() -> None:
