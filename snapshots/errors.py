@@ -36,10 +36,10 @@ class RefreshRunning(RefreshError):
 
 
 class PositionMoved(RefreshError):
-    """The group or its master changed while the refresh was running."""
+    """The group or its master changed while it was being refreshed or altered."""
 
     code = "SNP-206"
-    hint = "Refresh again."
+    hint = "Try again."
 
 
 class MassDelete(RefreshError):

@@ -21,6 +21,7 @@ from snapshots.definitions.errors import (
     UndeliveredCalls,
 )
 from snapshots.definitions.refresh_group import RefreshGroup
+from snapshots.errors import PositionMoved
 from synchronous.refusal import notifying_triggers
 
 #: How often the queue is pushed before it counts as filled faster than it empties.
@@ -58,6 +59,7 @@ def alter_propagation(site: Site, what: str, *, synchronous: bool) -> Propagatio
         OlderSchema, NewerSchema: another version of Snaptide made the schema of a side.
         UndeliveredCalls: users add calls faster than the push delivers them;
             nothing was changed.
+        PositionMoved: the group was switched to another master meanwhile.
     """
     group = _group(site, what)
     master = site.peer(group.master)
@@ -154,6 +156,12 @@ def _switch(site: Site, group: RefreshGroup, *, synchronous: bool) -> int:
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
+            # First, as a refresh does: a first load makes queues, too.
+            if not refresh_group.still_has(connection, group.name, group.master_id):
+                raise PositionMoved(
+                    f"Refresh group {group.name} was switched or dropped meanwhile.",
+                    group=group.name,
+                )
             queues = _queues(connection, group)
             define.lock_writers(connection, queues)
             waiting = sum(queue.undelivered_calls(connection, one) for one in queues)

@@ -1,10 +1,12 @@
 """What a master lacks for synchronous propagation is said at the switch."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from psycopg.errors import ObjectNotInPrerequisiteState
 
 import masters
 import snapshots
@@ -15,7 +17,11 @@ from snapshots.definitions.errors import CannotPropagate
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests.fix_db import TEST_SETTINGS
+from tests.fix_moments import Moments
+from tests.fix_sites import log
+from tests.fix_worker import eventually
 from tests.linked_table import run
+from tests.stories import refresh
 
 
 @pytest.fixture
@@ -65,3 +71,38 @@ def test_a_master_of_another_version_is_refused(
         snapshots.alter_propagation(jfk, "flights", synchronous=True)
 
     assert not snapshots.describe_snapshot(jfk, "flights").synchronous
+
+
+WAITS = (
+    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+    " AND wait_event_type = 'Lock'"
+)
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_queue_that_is_made_meanwhile_follows(
+    sites: Directory, moments: Moments
+) -> None:
+    """A first load makes it: else users went on without the master, unnoticed."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE TABLE public.flights (id int PRIMARY KEY)")
+    log(hq, "flights")
+    snapshots.create(jfk, "flights", master="hq", updatable=True)
+    altered: list[Future[object]] = []
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def alter() -> None:
+            altered.append(
+                pool.submit(
+                    snapshots.alter_propagation, jfk, "flights", synchronous=True
+                )
+            )
+            eventually(lambda: run(jfk, WAITS), what="the other one: to wait")
+
+        moments.at("refresh.before_merge_commit", alter)
+        refresh(jfk, "flights")
+        altered[0].result(timeout=60)
+    assert snapshots.describe_snapshot(jfk, "flights").synchronous
+    with pytest.raises(ObjectNotInPrerequisiteState):
+        run(jfk, "INSERT INTO flights VALUES (1)")
