@@ -15,7 +15,7 @@ from groups.arrange import leave
 from groups.change import lock_writers
 from groups.errors import StillMaster
 from groups.group import Group
-from groups.unfinished import finish, undo_prepared
+from groups.unfinished import finish, finish_group, undo_prepared
 from sites import Site
 from sites.errors import OtherDatabase, SiteUnreachable
 from sites.sessions import identity
@@ -54,18 +54,11 @@ def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
         SiteUnreachable: the definition site is away, and `force` is not set.
         OtherDatabase: another has its name, and `force` is not set.
     """
-    lost = False
-    try:
-        with suppress(SiteUnreachable):
-            finish(site)
-    except OtherDatabase:
-        if not force:
-            raise
-        lost = True
+    # What it cannot end of other groups does not matter here.
+    with suppress(SiteUnreachable, OtherDatabase):
+        finish(site)
     with identity.confirmed(site) as connection:
         group = groups.get(connection, site.name, name)
-    if lost:
-        undo_prepared(site, group.id)
     _refuse_member(site, group, force=force)
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
@@ -82,9 +75,10 @@ def _refuse_member(site: Site, group: Group, *, force: bool) -> None:
     home = group.definition_site
     groups.refuse_definition_site(group, site.name)
     try:
+        finish_group(site, home, group.id)
         with identity.confirmed(site.peer(home)) as connection:
             known = groups.find_by_id(connection, group.id)
-    except SiteUnreachable:
+    except (SiteUnreachable, OtherDatabase):
         if not force:
             raise
         undo_prepared(site, group.id)

@@ -76,9 +76,9 @@ def _refuse_another(gid: str, branch: Branch, master: str, home_id: UUID) -> Non
         return
     raise OtherDatabase(
         f"Site name {branch.home} leads to another database than the one that was "
-        f"changing group {branch.group}. What it did at {master} stays prepared there, "
-        f"as transaction {gid}; if that database is lost, snaptide group leave --force "
-        "rolls it back.",
+        f"changing group {branch.group}. What it did at {master} stays prepared there. "
+        "If that database is lost, roll it back: by snaptide group leave --force, or, "
+        f"if {master} does not know the group yet, by ROLLBACK PREPARED '{gid}'.",
         site=branch.home,
     )
 
@@ -100,13 +100,29 @@ def finish(site: Site) -> None:
 
     Raises:
         SiteUnreachable: the site, or a definition site that has to be asked, is away.
-        OtherDatabase: another has the name of a definition site now.
+        OtherDatabase: another has the name of a definition site now; those of other
+            groups are ended.
     """
     with site.transaction() as connection:
         left = {(one.home, one.group) for one in prepared(connection).values()}
+    refused: OtherDatabase | None = None
     for home, group in sorted(left):
-        with suppress(GroupChanging), exclusively(site.peer(home), group):
-            end_prepared(site.peer(home), [site.name], group)
+        try:
+            finish_group(site, home, group)
+        except OtherDatabase as error:
+            refused = error
+    if refused is not None:
+        raise refused
+
+
+def finish_group(site: Site, home: str, group: UUID) -> None:
+    """The same for one group.
+
+    Parameters:
+        home: its master definition site.
+    """
+    with suppress(GroupChanging), exclusively(site.peer(home), group):
+        end_prepared(site.peer(home), [site.name], group)
 
 
 def may_have_work(connection: Connection) -> bool:

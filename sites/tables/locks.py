@@ -86,10 +86,11 @@ def session_lock(
     try:
         yield
     finally:
-        if not connection.invalidated:
-            connection.rollback()  # what an error has left open
-            with autocommit(connection):
-                _unlock(connection, key, shared=shared)
+        with _may_have_ended():
+            if not connection.invalidated:
+                connection.rollback()  # what an error has left open
+                with autocommit(connection):
+                    _unlock(connection, key, shared=shared)
 
 
 def _unlock(
@@ -100,9 +101,16 @@ def _unlock(
 ) -> None:
     """Let go of a lock, unless its session was ended, and the lock with it."""
     unlock = func.pg_advisory_unlock_shared if shared else func.pg_advisory_unlock
-    try:
+    with _may_have_ended():
         if not connection.invalidated:
             connection.execute(select(unlock(*key)))
+
+
+@contextmanager
+def _may_have_ended() -> Iterator[None]:
+    """Let an error of the caller be told, not that its session was ended."""
+    try:
+        yield
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise

@@ -1,5 +1,6 @@
 """A group is changed at all masters or at none, wherever the change is cut off."""
 
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -191,6 +192,32 @@ def test_site_whose_deciding_database_is_lost_leaves(
         groups.leave_group(elsewhere["lax"], GROUP, force=True)
     assert prepared(two) == []
     assert groups.list_groups(two["lax"]) == []
+
+
+def test_a_lost_database_decides_on_no_other_group(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """What other definition sites have decided is ended as they say."""
+    sites = make_sites("hq", "lax", "bos")
+    lax, group = sites["lax"], found_group(sites, "hq", "lax")
+    for id_, home, home_id in (
+        (group.id, "hq", None),
+        (uuid.uuid4(), "bos", uuid.uuid4()),
+    ):
+        gid = Branch(group=id_, version=1, leaves=False, home=home, home_id=home_id).gid
+        with lax.connect() as connection:
+            branch = connection.begin_twophase(gid)
+            connection.exec_driver_sql(f"CREATE TABLE public.of_{home} (id int)")
+            branch.prepare()
+            connection.invalidate()
+    with pytest.raises(groups.StillMaster):
+        groups.leave_group(lax, GROUP, force=True)
+    assert run(lax, "SELECT to_regclass('of_hq')") == [("of_hq",)]
+    [left] = prepared(sites)
+    with pytest.raises(OtherDatabase, match=f"ROLLBACK PREPARED '{left}'"):
+        finish(lax)
+    with lax.connect() as connection:
+        connection.rollback_prepared(left, recover=True)
 
 
 def prepared(sites: Directory) -> list[str]:

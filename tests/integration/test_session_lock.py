@@ -43,17 +43,20 @@ def test_it_is_held_until_the_block_ends_and_no_longer(
 
 
 @pytest.mark.parametrize("noticed", [False, True])
+@pytest.mark.parametrize("begun", [False, True])
 def test_a_session_that_was_ended_hides_no_error(
-    sites: Directory, noticed: bool
+    sites: Directory, noticed: bool, begun: bool
 ) -> None:
     expected = OperationalError if noticed else ValueError
     with sites["hq"].session() as connection, pytest.raises(expected):
-        _fail(sites["hq"], connection, noticed=noticed)
+        _fail(sites["hq"], connection, begun=begun, noticed=noticed)
 
 
-def _fail(hq: Site, connection: Connection, *, noticed: bool) -> None:
+def _fail(hq: Site, connection: Connection, *, begun: bool, noticed: bool) -> None:
     with locks.session_lock(connection, KEY):
         ended = f"SELECT pg_terminate_backend({process(connection)}, 5000)"
+        if begun:
+            connection.execute(text("SELECT 1"))
         assert run(hq, ended) == [(True,)]
         if noticed:
             connection.execute(text("SELECT 1"))
