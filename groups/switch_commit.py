@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import sqlalchemy as sa
+from psycopg.errors import SerializationFailure
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
 from deferred.batches import marker, reconcile
 from deferred.batches.marker import Marker
@@ -29,6 +31,7 @@ from sites.tables.table import describe
 from snapshots.creating import base_table
 from snapshots.definitions import refresh_group, rewrites
 from snapshots.definitions.snapshot import Snapshot
+from snapshots.errors import PositionMoved
 from snapshots.refreshing import former
 
 
@@ -74,7 +77,7 @@ def commit(
         origin.rollback()
         at = marker.read(there, given.me.site_id)
         for attempt in locks.patiently():
-            with attempt, _one_moment(given, alone) as connection:
+            with attempt, _undisturbed(given), _one_moment(given, alone) as connection:
                 # Who loses the lock of refreshes may be overtaken by one.
                 refuse_altered(given, connection)
                 done = _redirect(given, connection, there, them, at, answered, watch)
@@ -132,6 +135,24 @@ def _duplicate_watch(
         alone=given.alone,
         whole=given.whole and not elsewhere,
     )
+
+
+@contextmanager
+def _undisturbed(given: Switch) -> Iterator[None]:
+    """Begin anew if the group was written to since the moment that the switch sees.
+
+    Raises:
+        PositionMoved: it was, as by the creation of a snapshot.
+    """
+    try:
+        yield
+    except OperationalError as error:
+        if not isinstance(error.orig, SerializationFailure):
+            raise
+        raise PositionMoved(
+            f"Group {given.group.name} was altered during the switch.",
+            group=given.group.name,
+        ) from error
 
 
 @contextmanager

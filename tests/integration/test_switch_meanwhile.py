@@ -8,7 +8,9 @@ import pytest
 
 import groups
 import snapshots
+from groups import switch_commit
 from groups.errors import CannotSwitch
+from groups.redirect import Redirected
 from sites import Directory
 from snapshots.creating import base_table
 from snapshots.definitions.errors import MixedMasters
@@ -66,6 +68,25 @@ def test_one_that_is_created_meanwhile_is_refused(
             snapshots.create(jfk, "late", table="orders", master="hq", group="orders")
     assert run(world["hq"], REGISTERED) == []
     assert run(world["lax"], REGISTERED) == [("orders",)]
+    refresh(jfk, "orders")
+    assert_equal_to_master(jfk)
+
+
+def test_one_that_is_created_at_the_last_moment_goes_along(
+    world: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The switch, whose moment is an earlier one, begins anew."""
+    jfk, real = world["jfk"], switch_commit._redirect
+
+    def created_before(*given: Any) -> Redirected:
+        monkeypatch.setattr(switch_commit, "_redirect", real)
+        snapshots.create(jfk, "late", table="orders", master="hq", group="orders")
+        return real(*given)
+
+    monkeypatch.setattr(switch_commit, "_redirect", created_before)
+    groups.switch_master(jfk, "orders", to="lax")
+    assert run(world["hq"], REGISTERED) == []
+    assert run(world["lax"], REGISTERED) == [("late",), ("orders",)]
     refresh(jfk, "orders")
     assert_equal_to_master(jfk)
 
