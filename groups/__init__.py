@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         CannotReplicate as CannotReplicate,
         CannotSwitch as CannotSwitch,
         CheckDisturbed as CheckDisturbed,
+        DecidedElsewhere as DecidedElsewhere,
         GroupBusy as GroupBusy,
         GroupChanging as GroupChanging,
         GroupError as GroupError,

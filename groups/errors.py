@@ -177,3 +177,15 @@ class MasterUnreadable(GroupError):
         "message names name the user who ran snaptide site init there, not the login "
         "of a site; or run there: GRANT SELECT ON TABLE TO USER."
     )
+
+
+class DecidedElsewhere(GroupError):
+    """An interrupted change was decided by a database that has lost its name."""
+
+    code = "SNP-526"
+    hint = (
+        "Correct the url of that site in snaptide.toml, so that it leads to the "
+        "database that began the change. If that one is lost, roll the transaction "
+        "back: by snaptide group leave SITE GROUP --force, or, where the site does not "
+        "know the group yet, by ROLLBACK PREPARED with its name."
+    )

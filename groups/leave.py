@@ -13,11 +13,11 @@ from groups import group as groups
 from groups import table_queue
 from groups.arrange import leave
 from groups.change import lock_writers
-from groups.errors import StillMaster
+from groups.errors import DecidedElsewhere, StillMaster
 from groups.group import Group
 from groups.unfinished import finish, finish_group, undo_prepared
 from sites import Site
-from sites.errors import OtherDatabase, SiteUnreachable
+from sites.errors import SiteUnreachable
 from sites.sessions import identity
 from sites.tables import locks
 
@@ -52,10 +52,10 @@ def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
         CannotReplicate: it is the master definition site.
         StillMaster: the master definition site has it among the masters.
         SiteUnreachable: the definition site is away, and `force` is not set.
-        OtherDatabase: another has its name, and `force` is not set.
+        DecidedElsewhere: another has its name, and `force` is not set.
     """
     # What it cannot end of other groups does not matter here.
-    with suppress(SiteUnreachable, OtherDatabase):
+    with suppress(SiteUnreachable, DecidedElsewhere):
         finish(site)
     with identity.confirmed(site) as connection:
         group = groups.get(connection, site.name, name)
@@ -78,7 +78,7 @@ def _refuse_member(site: Site, group: Group, *, force: bool) -> None:
         finish_group(site, home, group.id)
         with identity.confirmed(site.peer(home)) as connection:
             known = groups.find_by_id(connection, group.id)
-    except (SiteUnreachable, OtherDatabase):
+    except (SiteUnreachable, DecidedElsewhere):
         if not force:
             raise
         undo_prepared(site, group.id)

@@ -12,7 +12,7 @@ from deferred.queues.queue import undelivered_calls
 from groups import group as groups
 from groups import table_queue
 from groups.differences import Difference, differences
-from groups.errors import GroupChanging
+from groups.errors import DecidedElsewhere, GroupChanging
 from groups.everywhere import prepared
 from groups.group import Group
 from groups.paths import Path
@@ -21,7 +21,7 @@ from groups.relay.arrivals import Arrival, arrivals
 from groups.relay.holds import QuietGroup
 from groups.unfinished import finish
 from sites import QualifiedName, Site
-from sites.errors import OtherDatabase, SiteUnreachable, SnaptideError
+from sites.errors import SiteUnreachable, SnaptideError
 from sites.sessions import identity
 
 
@@ -72,7 +72,7 @@ def list_groups(
         offset: leave out so many before.
     """
     if settle:
-        with suppress(SiteUnreachable, OtherDatabase):
+        with suppress(SiteUnreachable, DecidedElsewhere):
             finish(site)
     with identity.initialised(site) as connection:
         names = groups.names(connection, limit=limit, offset=offset)

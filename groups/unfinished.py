@@ -17,12 +17,11 @@ from sqlalchemy.exc import OperationalError
 
 from groups import group as groups
 from groups.catalog import replication_group
-from groups.errors import GroupChanging
+from groups.errors import DecidedElsewhere, GroupChanging
 from groups.everywhere import Branch, exclusively, prepared
 from groups.group import Group
 from masters.contracts import look
 from sites import Site
-from sites.errors import OtherDatabase
 from sites.sessions import identity
 from sites.sessions.prepared import Prepared
 from sites.tables import locks
@@ -41,7 +40,7 @@ def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:
 
     Raises:
         GroupChanging: another session is about to decide.
-        OtherDatabase: not this one has decided, but another of its name.
+        DecidedElsewhere: not this one has decided, but another of its name.
     """
     with identity.confirmed(home) as connection:
         known = _undisturbed(connection, group)
@@ -74,11 +73,10 @@ def _refuse_another(gid: str, branch: Branch, master: str, home_id: UUID) -> Non
     """Make sure that a definition site is the database that decides on a branch."""
     if branch.home_id in (None, home_id):
         return
-    raise OtherDatabase(
+    raise DecidedElsewhere(
         f"Site name {branch.home} leads to another database than the one that was "
-        f"changing group {branch.group}. What it did at {master} stays prepared there. "
-        "If that database is lost, roll it back: by snaptide group leave --force, or, "
-        f"if {master} does not know the group yet, by ROLLBACK PREPARED '{gid}'.",
+        f"changing group {branch.group}. What it did at {master} stays prepared there, "
+        f"as transaction {gid}.",
         site=branch.home,
     )
 
@@ -100,16 +98,16 @@ def finish(site: Site) -> None:
 
     Raises:
         SiteUnreachable: the site, or a definition site that has to be asked, is away.
-        OtherDatabase: another has the name of a definition site now; those of other
+        DecidedElsewhere: another has the name of a definition site now; those of other
             groups are ended.
     """
     with site.transaction() as connection:
         left = {(one.home, one.group) for one in prepared(connection).values()}
-    refused: OtherDatabase | None = None
+    refused: DecidedElsewhere | None = None
     for home, group in sorted(left):
         try:
             finish_group(site, home, group)
-        except OtherDatabase as error:
+        except DecidedElsewhere as error:
             refused = error
     if refused is not None:
         raise refused

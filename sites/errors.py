@@ -149,7 +149,7 @@ class OtherDatabase(SiteChanged):
         "Correct the url of the site in snaptide.toml, so that it leads to the former "
         "database. Queued changes are kept. If that is lost, create what was made with "
         "it anew: drop the snapshots (--force, if changes are queued), and create them "
-        "again."
+        "again. Procedure calls that wait then go to the new database."
     )
 
 
