@@ -248,7 +248,7 @@ def _answered(given: Switch) -> Marker | None:
     with given.site.session() as site:
         with given.site.peer(given.group.master).session() as master:
             at = marker.read(master, given.me.site_id)
-        keys = [one.snapshot for one in given.queues]
+        keys = [one.snapshot for one in given.sending.queues]
         covered = refresh_coverage.covers(keys, at.batch_no, at.order_no)
         seen = site.scalar(select(covered))
     return at if seen else None

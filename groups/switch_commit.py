@@ -90,14 +90,14 @@ def _watch(
     given: Switch, origin: Connection, there: Connection, answered: Marker | None
 ) -> DuplicateWatch | None:
     """Have the new master watch for calls that the former one may have sent on."""
-    if not given.queues:
+    if not given.sending.queues:
         return None
     redirect.refuse_procedures(origin, given.group.master)
-    numbers = queued.numbers(origin, given.queues)
+    numbers = queued.numbers(origin, given.sending.queues)
     if answered is not None or numbers is None:
         origin.rollback()
         return None
-    redirect.refuse_shared(origin, given.queues, given.new.name)
+    redirect.refuse_shared(origin, given.sending.queues, given.new.name)
     watch = _duplicate_watch(given, origin, numbers)
     _list_called(given, origin, there)
     origin.rollback()
@@ -126,14 +126,16 @@ def _list_called(given: Switch, origin: Connection, there: Connection) -> None:
 def _duplicate_watch(
     given: Switch, origin: Connection, numbers: Numbers
 ) -> DuplicateWatch:
-    elsewhere = queued.went_elsewhere(origin, given.queues, given.others)
+    elsewhere = queued.went_elsewhere(
+        origin, given.sending.queues, given.sending.others
+    )
     return DuplicateWatch(
         group_id=given.replicated.id,
         origin=given.site.name,
         first_no=numbers.first,
         end_no=numbers.end,
-        alone=given.alone,
-        whole=given.whole and not elsewhere,
+        alone=given.sending.alone,
+        whole=given.sending.whole and not elsewhere,
     )
 
 
@@ -162,7 +164,7 @@ def _one_moment(given: Switch, alone: Connection) -> Iterator[Connection]:
     with define.in_turn(connection), connection.begin():
         # Before anything else: the moment is that of the first query.
         connection.execute(sa.text("SET LOCAL lock_timeout = '500ms'"))
-        for one in given.queues:
+        for one in given.sending.queues:
             locks.against_writers(connection, one.base)
         yield connection
 
@@ -177,17 +179,17 @@ def _redirect(
     watch: DuplicateWatch | None,
 ) -> Redirected:
     """Have queued calls go to the new master."""
-    if not given.queues:
+    if not given.sending.queues:
         return Redirected(transactions=0, settled=0)
     if answered is not None:
         settled = redirect.answered_by(given.group.master, answered)
     elif watch is not None:
         taken = duplicate_watch.taken(watch)
-        settled = redirect.known_there(connection, there, taken, given.queues)
+        settled = redirect.known_there(connection, there, taken, given.sending.queues)
     else:
         settled = sa.false()
-    done = redirect.redirect(connection, given.queues, them, at, settled)
-    for queue in given.queues:
+    done = redirect.redirect(connection, given.sending.queues, them, at, settled)
+    for queue in given.sending.queues:
         target_columns.settle(connection, queue, describe(there, queue.target))
     for one in given.members:
         base_table.make_log_view(connection, one)

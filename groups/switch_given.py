@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
@@ -24,6 +24,21 @@ from snapshots.errors import PositionMoved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """Where a site sends the changes of snapshots that are to be switched."""
+
+    #: the queues of the updatable ones among them; refreshes note the target's columns
+    queues: tuple[Queue, ...] = field(compare=False)
+    ids: tuple[int, ...]
+    #: all queues to the former master are for tables of the replication group
+    alone: bool
+    #: no other queue of the site is for a table of that group
+    whole: bool
+    #: masters of that group to which no queue of the site goes now
+    others: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
     """Snapshots that are to be switched, and their new master."""
 
@@ -32,18 +47,9 @@ class Switch:
     me: Identity
     group: RefreshGroup
     members: tuple[Snapshot, ...]
-    #: the queues of the updatable ones among them
-    queues: tuple[Queue, ...]
     #: the replication group that both masters belong to
     replicated: Group
-    #: all queues to the former master are for tables of that group
-    alone: bool
-    #: no other queue of the site is for a table of that group
-    whole: bool
-    #: masters of that group to which no queue of the site goes now
-    others: frozenset[str]
-    #: all queues of the site, by id, with their destinations
-    every: frozenset[tuple[int, str]]
+    sending: Sending
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -76,10 +82,9 @@ def look(site: Site, what: str, to: str) -> Switch:
                 group=name,
             )
         every = queue.list_queues(connection)
-        going = [one for one in every if one.destination == group.master]
     if to == group.master:
         raise CannotSwitch(f"{to} is already the master of {name}.", group=name)
-    new, keys = site.peer(to), {one.key for one in members}
+    new = site.peer(to)
     replicated = _replicated(new, group, members)
     for one in members:
         _refuse_other_table(new, group, one)
@@ -89,19 +94,28 @@ def look(site: Site, what: str, to: str) -> Switch:
         me=me,
         group=group,
         members=members,
-        queues=tuple(one for one in going if one.snapshot in keys),
         replicated=replicated,
-        alone={one.target for one in going} <= set(replicated.tables),
-        whole=all(
-            one.snapshot in keys for one in every if one.target in replicated.tables
-        ),
-        others=frozenset(replicated.names) - {one.destination for one in every},
-        every=_by_id(every),
+        sending=_sending(every, group, members, replicated),
     )
 
 
-def _by_id(queues: Sequence[Queue]) -> frozenset[tuple[int, str]]:
-    return frozenset((one.id, one.destination) for one in queues)
+def _sending(
+    every: Sequence[Queue],
+    group: RefreshGroup,
+    members: Sequence[Snapshot],
+    replicated: Group,
+) -> Sending:
+    """What all queues of a site come to for a switch."""
+    keys, tables = {one.key for one in members}, set(replicated.tables)
+    going = [one for one in every if one.destination == group.master]
+    queues = tuple(one for one in going if one.snapshot in keys)
+    return Sending(
+        queues=queues,
+        ids=tuple(one.id for one in queues),
+        alone={one.target for one in going} <= tables,
+        whole=all(one.snapshot in keys for one in every if one.target in tables),
+        others=frozenset(replicated.names) - {one.destination for one in every},
+    )
 
 
 def refuse_altered(given: Switch, connection: Connection) -> None:
@@ -118,12 +132,13 @@ def refuse_altered(given: Switch, connection: Connection) -> None:
     name = given.group.name
     group = refresh_group.find(connection, name)
     now = snapshot.members(connection, name)
+    every = queue.list_queues(connection)
     if (
         group is None
         or group.master != given.group.master
         or refresh_group.is_synchronous(connection, name)
         or [*map(_shape, now)] != [*map(_shape, given.members)]
-        or _by_id(queue.list_queues(connection)) != given.every
+        or _sending(every, group, now, given.replicated) != given.sending
     ):
         raise PositionMoved(
             f"Snapshots of {name} were altered during the switch.", group=name
