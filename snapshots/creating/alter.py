@@ -55,6 +55,7 @@ def alter_condition(
 
     Raises:
         UnknownSnapshot, RefreshRunning: not now.
+        PositionMoved: the group was refreshed or altered all the same.
         BadCondition, SnapshotRefused: as for a new snapshot; nothing was changed.
         NeedsParent: another snapshot of the group asks for rows that would leave; see
             `alter_conditions`.
@@ -94,7 +95,7 @@ def alter_conditions(
         for attempt in locks.patiently():
             with attempt, site.transaction() as connection:
                 locks.briefly(connection)
-                group.lock(connection)
+                group.lock(connection, alone=True)  # it may follow one of these
                 replace_conditions(connection, list(altered.values()), copied)
                 faults.point("snapshot_alter.before_commit")
     faults.point("snapshot_alter.after_commit")
@@ -117,6 +118,7 @@ def alter_leaving(site: Site, name: str, leaving: Leaving | str) -> SnapshotDesc
 
     Raises:
         UnknownSnapshot, RefreshRunning: not now.
+        PositionMoved: the group was refreshed or altered all the same.
         SnapshotRefused: there is no such policy, or not for this snapshot.
     """
     with site.session() as connection:

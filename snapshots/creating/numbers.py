@@ -119,6 +119,7 @@ def alter_numbers(site: Site, name: str, numbers: Mapping[str, str]) -> list[Num
 
     Raises:
         UnknownSnapshot, RefreshRunning: not now.
+        PositionMoved: the group was refreshed or altered all the same.
         UnknownColumn, NumbersRefused, CannotLease: as for a new snapshot.
     """
     with site.session() as connection:

@@ -78,11 +78,15 @@ class Merged:
 
 
 def prepare(connection: Connection, group: RefreshGroup) -> None:
-    """Begin a merge: apply settings and origin, and lock the group at its position.
+    """Begin a merge: lock the group at its position, and apply settings and origin.
+
+    The wait for who creates or alters a snapshot of the group is longer than those for
+    users.
 
     Raises:
         PositionMoved: another refresh of the group came in between.
     """
+    refresh_group.lock_at(connection, group)
     set_local = select(
         func.set_config("lock_timeout", LOCK_TIMEOUT, True),
         func.set_config("idle_in_transaction_session_timeout", IDLE_TIMEOUT, True),
@@ -91,7 +95,6 @@ def prepare(connection: Connection, group: RefreshGroup) -> None:
         func.set_config("work_mem", _work_memory(), True),
     )
     connection.execute(set_local)
-    refresh_group.lock_at(connection, group)
 
 
 def _work_memory() -> ColumnElement[str]:

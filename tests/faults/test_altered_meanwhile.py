@@ -6,6 +6,7 @@ or a standby that takes over may end. Whoever had it notices that late, or never
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 import snapshots
 from sites import Directory, Site
 from sites.errors import SnaptideError
+from snapshots.definitions import refresh_group
 from snapshots.errors import PositionMoved
 from tests.fix_moments import Moments
 from tests.fix_sites import log
@@ -151,3 +153,57 @@ def test_another_process_refreshes_what_is_dropped(
     snapshots.drop(jfk, "t")
     known = "SELECT snapshot FROM snaptide.registered_snapshot"
     assert run(hq, known) == [("s",)]
+
+
+def _created(site: Site) -> None:
+    run(site.peer("hq"), "CREATE TABLE public.new (id int PRIMARY KEY)")
+    log(site.peer("hq"), "new")
+    snapshots.create(site, "new", master="hq", group="g")
+
+
+def _dropped(site: Site) -> None:
+    snapshots.drop(site, "t")
+
+
+@pytest.mark.parametrize(
+    ("point", "alter"),
+    [
+        ("snapshot_alter.filling", _another_column),
+        ("snapshot_drop.after_unregister", _dropped),
+    ],
+)
+def test_a_snapshot_that_is_created_meanwhile_stops_no_other(
+    branch: Directory,
+    other: Site,
+    moments: Moments,
+    point: str,
+    alter: Callable[[Site], None],
+) -> None:
+    """Else what has been filled for hours would be lost to it."""
+    jfk = branch["jfk"]
+    moments.at(point, lambda: _created(other))
+    alter(jfk)
+    refresh(jfk, "g")
+    assert_equal_to_master(jfk)
+
+
+def test_a_refresh_waits_for_who_creates_a_snapshot(
+    branch: Directory, moments: Moments
+) -> None:
+    """Longer than for rows of users: else all its work would be lost."""
+    hq, jfk = branch["hq"], branch["jfk"]
+    run(hq, "UPDATE public.s SET n = n + 1")
+    with jfk.session() as creating:
+        group = refresh_group.find(creating, "g")
+        assert group is not None
+        creating.rollback()
+        ends = threading.Timer(0.3, creating.commit)
+
+        def creates() -> None:
+            assert refresh_group.still_has(creating, "g", group.master_id)
+            ends.start()
+
+        moments.at("refresh.after_stage", creates)
+        refresh(jfk, "g")
+        ends.join()
+    assert_equal_to_master(jfk)
