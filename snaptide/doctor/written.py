@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, select, text
 
+from deferred.queues.queue import find_queue
 from masters.catalog import registered_snapshot
 from sites.names import QualifiedName, identifier, quoted
 from sites.tables import instead, subscribed
 from sites.tables.table import Table, find_table
 from snapshots.definitions import snapshot
+from snapshots.definitions.snapshot import Snapshot
 from snaptide.doctor.finding import Finding, error
 from snaptide.doctor.guarded import compare
 
@@ -25,6 +27,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
             yield from _rule(site, table, "Refreshes of its rows stop.")
             yield from _of_base(connection, site, table)
             yield from _unlogged(connection, site, one.key, table)
+            yield from _not_queued(connection, site, one, table)
             yield from _again(connection, site, table)
     for name in _pushed_to(connection):
         if table := find_table(connection, name):
@@ -92,6 +95,27 @@ def _of_base(connection: Connection, site: str, table: Table) -> Iterator[Findin
             f"{sent[0]} REFRESH PUBLICATION; let it write the master table instead, "
             f"whose log records it; then {compare(site)}",
         )
+
+
+def _not_queued(
+    connection: Connection, site: str, one: Snapshot, table: Table
+) -> Iterator[Finding]:
+    """Findings about columns that users can change, and whose changes go nowhere."""
+    queue = find_queue(connection, one.key)
+    if queue is None:
+        return
+    for name in one.columns:
+        if name not in table.names or table.column(name).generated:
+            continue
+        if name not in queue.columns:
+            yield error(
+                site,
+                str(table.qualified),
+                f"Column {name} is not generated any more: changes of it are not "
+                "queued, and the next refresh of their rows takes them back.",
+                f"Push, drop snapshot {one.key} and create it again; then "
+                f"{compare(site)}",
+            )
 
 
 def _unlogged(

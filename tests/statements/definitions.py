@@ -152,6 +152,15 @@ AT_SITE = {
     "DROP of a column of a snapshot's base table": (
         Case(act="", prepare="ALTER TABLE {base} DROP v CASCADE"),
     ),
+    "DROP EXPRESSION of a column of a snapshot's base table": (
+        Case(
+            table="CREATE TABLE {t} (id int PRIMARY KEY,"
+            " g int GENERATED ALWAYS AS (id * 2) STORED)",
+            rows="INSERT INTO {t} VALUES (1)",
+            act="",
+            prepare="ALTER TABLE {base} ALTER g DROP EXPRESSION",
+        ),
+    ),
     "SET UNLOGGED of a snapshot's base table": (
         Case(act="", prepare="ALTER TABLE {base} SET UNLOGGED"),
     ),
