@@ -15,7 +15,7 @@ PG_OPTION := $(if $(PG),--pg $(PG))
 KEEP_OPTION := $(if $(KEEP),--keep)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo browser test test-unit test-long check docs pictures campaign soak growth bench walk profile bench-page clean
+.PHONY: help demo browser test test-unit test-long check check-types check-pages check-lint check-imports check-rest docs pictures campaign soak growth bench walk profile bench-page clean
 
 help: ## list the targets
 	@while IFS= read -r line; do \
@@ -57,14 +57,27 @@ test-long: .venv ## the fold, compiled pushes, a large transaction, numbers of s
 	  tests/integration/test_numbers_property.py \
 	  tests/integration/test_check_million.py
 
+# Two at a time: one core would idle while types are checked.
 check: .venv ## format, lint, types, imports, spelling, compose file, docs
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target \
+	  check-types check-pages check-lint check-imports check-rest
+
+check-types:
+	$(BIN)/mypy
+
+check-pages:
+	$(if $(wildcard mkdocs.yml),$(BIN)/mkdocs build --strict --quiet)
+
+check-lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+
+check-imports:
 	$(BIN)/lint-imports
+
+check-rest:
 	$(BIN)/codespell
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
-	$(if $(wildcard mkdocs.yml),$(BIN)/mkdocs build --strict --quiet)
 
 docs: .venv ## generate the reference, build the pages into site/
 	$(BIN)/python -m docs.generate
