@@ -95,7 +95,7 @@ def alter_conditions(
         for attempt in locks.patiently():
             with attempt, site.transaction() as connection:
                 locks.briefly(connection)
-                group.lock(connection, alone=True)  # it may follow one of these
+                group.lock(connection, new_matters=True)  # it may follow these
                 replace_conditions(connection, list(altered.values()), copied)
                 faults.point("snapshot_alter.before_commit")
     faults.point("snapshot_alter.after_commit")

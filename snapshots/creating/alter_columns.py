@@ -273,7 +273,7 @@ def _keep_pushes_out(connection: Connection, queue: Queue | None) -> None:
 def _alter(
     connection: Connection, plan: Plan, queue: Queue | None, *, filled: bool
 ) -> ColumnsReport:
-    plan.group.lock(connection, alone=bool(plan.conditions))
+    plan.group.lock(connection, new_matters=bool(plan.conditions))
     left_out = columns_altered.alter_tables(connection, plan, queue, filled=filled)
     if plan.conditions:
         alter.replace_conditions(connection, plan.conditions, plan.copied)

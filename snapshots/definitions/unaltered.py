@@ -19,13 +19,13 @@ class Before:
     head: RefreshGroup
     members: tuple[Snapshot, ...]
 
-    def lock(self, connection: Connection, *, alone: bool = False) -> None:
+    def lock(self, connection: Connection, *, new_matters: bool = False) -> None:
         """Lock the group's row until the commit, and check that all is as it was.
 
         The session that keeps others away (`exclusively`) may have been ended.
 
         Parameters:
-            alone: a snapshot that was created meanwhile matters, too.
+            new_matters: refuse also if a snapshot was created in the group meanwhile.
 
         Raises:
             PositionMoved: the group was refreshed or altered in between.
@@ -33,7 +33,7 @@ class Before:
         lock_at(connection, self.head)
         now = snapshot.members(connection, self.head.name)
         others = [one for one in self.members if one not in now]
-        if others or (alone and len(now) > len(self.members)):
+        if others or (new_matters and len(now) > len(self.members)):
             raise PositionMoved(
                 f"Snapshots of group {self.head.name} were altered in the meantime.",
                 group=self.head.name,

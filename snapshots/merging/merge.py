@@ -80,8 +80,8 @@ class Merged:
 def prepare(connection: Connection, group: RefreshGroup) -> None:
     """Begin a merge: lock the group at its position, and apply settings and origin.
 
-    The wait for who creates or alters a snapshot of the group is longer than those for
-    users.
+    It waits for whoever creates or alters a snapshot of the group, and only then
+    for nobody longer than `LOCK_TIMEOUT`.
 
     Raises:
         PositionMoved: another refresh of the group came in between.
