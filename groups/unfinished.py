@@ -114,7 +114,7 @@ def finish(site: Site) -> None:
 
 
 def finish_group(site: Site, home: str, group: UUID) -> None:
-    """The same for one group.
+    """End what an interrupted change of one group has left prepared at a site.
 
     Parameters:
         home: its master definition site.

@@ -7,7 +7,7 @@ to another database, it is none of ours to tell which of the two is meant.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, any_, or_, select
@@ -17,7 +17,7 @@ from deferred.queues.queue import list_queues
 from sites.catalog import peer
 from sites.errors import OtherDatabase
 from sites.sessions.identity import Identity
-from sites.sessions.peers import Look, Memory
+from sites.sessions.peers import Look
 from sites.sessions.site import autocommit
 
 
@@ -39,7 +39,7 @@ def refuse_another(
         OtherDatabase: it is another, under the same name.
     """
     them = there.identity
-    if not any(_others(here, agreed, them)):
+    if not _stood_for_another(here, agreed, them):
         return
     with autocommit(origin):
         queues = list_queues(origin, them.name)
@@ -51,21 +51,18 @@ def refuse_another(
         )
 
 
-def _others(here: Look, agreed: str | None, them: Identity) -> Iterator[uuid.UUID]:
-    """The master that a site has met under a destination's name, if not this one."""
-    for site_id, memory in here.memories.items():
-        if site_id == them.site_id or memory.name != them.name:
-            continue
-        if agreed is None:
-            met = them.site_id in here.memories
-        else:
-            met = agreed not in map(str, _incarnations(memory))
-        if not met:
-            yield site_id
+def _stood_for_another(here: Look, agreed: str | None, them: Identity) -> bool:
+    """Whether a destination's name has stood for another database than this one.
 
-
-def _incarnations(memory: Memory) -> Iterable[uuid.UUID | None]:
-    return memory.incarnation, *memory.former
+    If the site has agreed with a destination of that name, then for which one.
+    """
+    if agreed is None and them.site_id in here.memories:
+        return False
+    return any(
+        agreed is None or agreed in map(str, (one.incarnation, *one.former))
+        for site_id, one in here.memories.items()
+        if site_id != them.site_id and one.name == them.name
+    )
 
 
 def agreed_with(connection: Connection, name: str) -> uuid.UUID | None:

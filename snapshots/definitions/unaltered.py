@@ -41,7 +41,7 @@ class Before:
 
 
 def read(connection: Connection, name: str) -> Before:
-    """A group as it is; call it `refresh_group.exclusively`.
+    """A group as it is; call it inside `refresh_group.exclusively`.
 
     Raises:
         PositionMoved: it was dropped in the meantime.
