@@ -40,6 +40,13 @@ WHERE datname = current_database() AND application_name = 'snaptide'
 """
 
 
+#: The sessions that wait for others, of users and of ours.
+WAITS = """
+SELECT 1 FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+
+
 def wait_until_let_go(sites: Iterable[Site]) -> None:
     """Wait until no session has a transaction or an advisory lock.
 

@@ -18,6 +18,7 @@ from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
+from tests.let_go import WAITS
 from tests.linked_table import run
 from tests.stories import (
     assert_equal_to_master,
@@ -67,13 +68,6 @@ def sites(sites: Directory) -> None:
     column_groups(hq, "t", {"a": "", "b": ""})
     snapshots.create(jfk, "t", master="hq", updatable=True)
     refresh(jfk, "t")
-
-
-#: A session that waits: of a user, or of a push.
-WAITS = (
-    "SELECT FROM pg_stat_activity"
-    " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-)
 
 
 class Editor:

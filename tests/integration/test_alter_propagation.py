@@ -20,6 +20,7 @@ from tests.fix_db import TEST_SETTINGS
 from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.fix_worker import eventually
+from tests.let_go import WAITS
 from tests.linked_table import run
 from tests.stories import refresh
 
@@ -71,12 +72,6 @@ def test_a_master_of_another_version_is_refused(
         snapshots.alter_propagation(jfk, "flights", synchronous=True)
 
     assert not snapshots.describe_snapshot(jfk, "flights").synchronous
-
-
-WAITS = (
-    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
-    " AND wait_event_type = 'Lock'"
-)
 
 
 @pytest.mark.usefixtures("spark")

@@ -17,14 +17,11 @@ from sites.tables.table import describe
 from snapshots.definitions import snapshot
 from tests.fix_sites import log
 from tests.fix_worker import eventually
+from tests.let_go import WAITS
 from tests.linked_table import run
 from tests.stories import refresh
 
 TABLES = ("one", "two", "three")
-WAITS = (
-    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
-    " AND wait_event_type = 'Lock'"
-)
 CAPTURED = "SELECT queue_id FROM snaptide.captured_calls(0, 10)"
 
 
