@@ -14,7 +14,8 @@ down_revision = None
 #: In this order, because later files refer to tables of earlier ones.
 _FILES = (
     *("sites", "masters", "deferred", "snapshots", "groups"),
-    *("checks", "order", "procedure_calls", "comes_from", "numbers", "views"),
+    *("checks", "take_order", "order", "procedure_calls"),
+    *("comes_from", "numbers", "views"),
 )
 
 

@@ -7,25 +7,20 @@ from sqlalchemy.dialects.postgresql import ARRAY, OID
 revision = "0071"
 down_revision = "0070"
 
+_MOMENT = sa.DateTime(timezone=True)
+
 
 def upgrade() -> None:
     op.create_table(
         "site_ddl",
-        sa.Column("id", sa.Uuid(), nullable=False),
-        sa.Column("table_schema", sa.Text(), nullable=False),
-        sa.Column("table_name", sa.Text(), nullable=False),
+        sa.Column("id", sa.Uuid(), primary_key=True),
+        sa.Column("table_schema", sa.Text(), primary_key=True),
+        sa.Column("table_name", sa.Text(), primary_key=True),
         sa.Column("table_oid", OID(), nullable=False),
         sa.Column("columns", ARRAY(sa.SmallInteger()), nullable=False),
         sa.Column("added", ARRAY(sa.SmallInteger()), nullable=False),
         sa.Column("statements", sa.Text(), nullable=False),
-        sa.Column(
-            "made_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.func.clock_timestamp(),
-        ),
-        sa.PrimaryKeyConstraint(
-            "id", "table_schema", "table_name", name="site_ddl_pkey"
-        ),
+        sa.Column("made_at", _MOMENT, server_default=sa.func.clock_timestamp()),
         schema="snaptide",
     )
     followed = sa.Column(

@@ -49,9 +49,5 @@ def downgrade() -> None:
 
 
 def _publication() -> sa.Column[int]:
-    return sa.Column(
-        "publication_id",
-        sa.Integer(),
-        sa.ForeignKey("snaptide.publication.id", ondelete="CASCADE"),
-        primary_key=True,
-    )
+    to = sa.ForeignKey("snaptide.publication.id", ondelete="CASCADE")
+    return sa.Column("publication_id", sa.Integer(), to, primary_key=True)

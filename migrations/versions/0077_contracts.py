@@ -49,14 +49,10 @@ def upgrade() -> None:
         sa.CheckConstraint("on_breach IN ('tell', 'release')", name="on_breach"),
         schema="snaptide",
     )
+    to = sa.ForeignKey("snaptide.contract.id", ondelete="CASCADE")
     op.create_table(
         "contract_change",
-        sa.Column(
-            "contract_id",
-            sa.Integer(),
-            sa.ForeignKey("snaptide.contract.id", ondelete="CASCADE"),
-            primary_key=True,
-        ),
+        sa.Column("contract_id", sa.Integer(), to, primary_key=True),
         sa.Column("id", sa.BigInteger(), sa.Identity(), primary_key=True),
         sa.Column("at", _MOMENT, nullable=False, server_default=sa.func.now()),
         sa.Column("state", sa.Text(), nullable=False),

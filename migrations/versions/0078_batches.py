@@ -28,19 +28,13 @@ WHERE b.destination = d.destination AND b.number = d.batch AND b.answered >= d.o
 
 
 def upgrade() -> None:
+    to = sa.ForeignKey("snaptide.destination.name", ondelete="CASCADE")
     op.create_table(
         "batch",
-        sa.Column("destination", sa.Text(), nullable=False),
-        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("destination", sa.Text(), to, primary_key=True),
+        sa.Column("number", sa.BigInteger(), primary_key=True),
         sa.Column("answered", sa.BigInteger(), nullable=False, server_default="0"),
         sa.Column("answered_at", sa.DateTime(timezone=True)),
-        sa.PrimaryKeyConstraint("destination", "number", name="batch_pkey"),
-        sa.ForeignKeyConstraint(
-            ["destination"],
-            ["snaptide.destination.name"],
-            name="batch_destination_fkey",
-            ondelete="CASCADE",
-        ),
         schema="snaptide",
     )
     op.execute(_FILL)

@@ -124,8 +124,9 @@ def _settings(connection: Connection, site: str) -> Iterator[Finding]:
             site,
             "NOTIFY",
             f"The server's queue of notifications is {usage:.0%} full, because a "
-            "session that listens has been in one transaction for long: once it is "
-            "full, commits of users fail whose changes are queued.",
+            "session that listens has been in one transaction for long. While it is "
+            "nearly full, commits at sites wake no worker and are pushed up to 30 "
+            "seconds later; once it is full, commits of programs that notify fail.",
             "Find the session by SELECT pid, query FROM pg_stat_activity WHERE "
             "xact_start IS NOT NULL ORDER BY xact_start, in whatever database, and end "
             "it. The server's log names it, too.",
