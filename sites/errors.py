@@ -148,8 +148,8 @@ class OtherDatabase(SiteChanged):
     hint = (
         "Correct the url of the site in snaptide.toml, so that it leads to the former "
         "database. Queued changes are kept. If that is lost, create what was made with "
-        "it anew: drop the snapshots (--force, if changes are queued), and create them "
-        "again. Procedure calls that wait then go to the new database."
+        "it anew: drop the snapshots with --force, and create them again. Procedure "
+        "calls that wait then go to the new database."
     )
 
 

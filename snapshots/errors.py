@@ -79,7 +79,8 @@ class MasterChanged(RefreshError):
     code = "SNP-209"
     hint = (
         "If it was restored, run: snaptide site check MASTER --repair. If the site's "
-        "url leads to another database, correct the url, or drop the snapshots."
+        "url leads to another database, correct the url, or drop the snapshots with "
+        "--force."
     )
 
 

@@ -8,7 +8,7 @@ from deferred.batches import work
 from deferred.queues import queue
 from masters.log import registration
 from sites import faults
-from sites.errors import OtherSchema, SiteUnreachable, StillNeeded
+from sites.errors import OtherSchema, SiteChanged, SiteUnreachable, StillNeeded
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables import ddl, locks, views
@@ -21,8 +21,10 @@ from snapshots.definitions.errors import (
     RowsKept,
     UndeliveredCalls,
 )
+from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.definitions.unaltered import Before
+from snapshots.errors import MasterChanged
 from snapshots.merging import kept
 from snapshots.spark import claims
 
@@ -40,8 +42,8 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
 
     Parameters:
         force: drop it even if changes are not delivered or rows that left it are
-            kept, which are then lost, or if the master cannot be reached, whose log
-            then keeps rows for it.
+            kept, which are then lost, or if the master cannot be reached, or another
+            database has its name: the master's log then keeps rows for it.
 
     Raises:
         UnknownSnapshot: there is none of that name.
@@ -58,7 +60,7 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
         found = snapshot.read(alone, name)
         _drop(site, group, found, force=force, rehearsal=True)
         faults.point("snapshot_drop.before_unregister")
-        _unregister(site.peer(group.head.master), who, found, force=force)
+        _unregister(site, group.head, who, found, force=force)
         faults.point("snapshot_drop.after_unregister")
         _drop(site, group, found, force=force)
     faults.point("snapshot_drop.after_commit")
@@ -122,13 +124,22 @@ def _refuse_kept(connection: Connection, found: Snapshot) -> None:
 
 
 def _unregister(
-    home: Site, who: identity.Identity, found: Snapshot, *, force: bool
+    site: Site,
+    group: RefreshGroup,
+    who: identity.Identity,
+    found: Snapshot,
+    *,
+    force: bool,
 ) -> None:
+    home = site.peer(group.master)
     try:
-        with identity.initialised(home, partner=True) as connection:
+        with home.transaction() as connection:
+            them = identity.confirm(connection, group.master, partner=True)
+            # It keeps no log for this snapshot, and nobody tells the master that does.
+            refresh_group.refuse_another(them, group)
             registration.unregister(connection, who.site_id, [found.key])
         work.sweep(home)
-    except (SiteUnreachable, OtherSchema) as error:
+    except (SiteUnreachable, SiteChanged, MasterChanged, OtherSchema) as error:
         if not force:
             raise MasterUnreachable(
                 f"{error.message} The master would keep its log for {found.key}.",

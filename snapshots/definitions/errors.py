@@ -252,7 +252,10 @@ class RowsKept(SnaptideError):
 
 
 class MasterUnreachable(SnaptideError):
-    """Snaptide cannot reach the master to unregister the snapshot."""
+    """Snaptide cannot reach the master to unregister the snapshot.
+
+    Or its name leads to another database.
+    """
 
     code = "SNP-241"
     hint = (

@@ -157,10 +157,7 @@ def confirm_master(
     Raises:
         MasterChanged: it is another one, or older than the position.
     """
-    if them.site_id != group.master_id:
-        raise MasterChanged(
-            f"Site name {group.master} leads to another site now.", group=group.name
-        )
+    refuse_another(them, group)
     if group.incarnation not in (None, them.incarnation):
         return
     if group.position is not None and not complete and end(here) < end(group.position):
@@ -168,6 +165,18 @@ def confirm_master(
             f"Site {group.master} is older than the state that group {group.name} "
             "shows.",
             group=group.name,
+        )
+
+
+def refuse_another(them: Identity, group: RefreshGroup) -> None:
+    """Make sure that a database is the master of a group, and has not just its name.
+
+    Raises:
+        MasterChanged: it is another one.
+    """
+    if them.site_id != group.master_id:
+        raise MasterChanged(
+            f"Site name {group.master} leads to another site now.", group=group.name
         )
 
 

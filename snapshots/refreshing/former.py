@@ -109,10 +109,10 @@ def _unregister_at(
         names = _still_left(here, master_id, names)
         try:
             with site.peer(master).transaction() as connection:
-                # Another database of that name has not registered these snapshots.
-                them = identity.read(connection, partner=True)
-                if them.site_id == master_id:
-                    registration.unregister(connection, site_id, names)
+                them = identity.confirm(connection, master, partner=True)
+                if them.site_id != master_id:
+                    return  # the database that keeps its log may have its name again
+                registration.unregister(connection, site_id, names)
         except (SnaptideError, SQLAlchemyError):
             return  # next time
         forget(here, master_id, names)

@@ -185,7 +185,7 @@ def _untold(connection: Connection, site: str) -> Iterator[Finding]:
         yield warning(
             site,
             f"{row.master}:{row.snapshot}",
-            f"It has another master now, but {row.master} did not answer and "
+            f"It has another master now, but {row.master} could not be told and "
             "still keeps its log for it.",
             f"A refresh tells {row.master} when it is back; or run: snaptide log "
             f"unregister {row.master} {site} {row.snapshot}",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -10,7 +13,10 @@ import deferred
 import groups
 import snapshots
 from sites import Directory, OtherDatabase, Site
+from snapshots.definitions.errors import MasterUnreachable
+from snapshots.refreshing import former
 from snaptide.repair import repair
+from tests.fix_db import Clone
 from tests.fix_sites import log
 from tests.grouped import (
     GROUP,
@@ -110,3 +116,73 @@ def test_snapshots_of_a_lost_database_are_made_anew(
     assert push_and_refresh(elsewhere["jfk"], "orders").transactions == 1
     assert_equal_to_master(elsewhere["jfk"])
     assert rows(hq) == [(1, "a", 1), (2, "b", 2)]
+
+
+Stranger = Callable[[Directory], AbstractContextManager[Directory]]
+REGISTERED = "SELECT snapshot FROM snaptide.registered_snapshot"
+
+
+@pytest.fixture(params=["another", "copy"])
+def with_stranger(
+    request: pytest.FixtureRequest,
+    make_sites: Callable[..., Directory],
+    clone: Clone,
+) -> Stranger:
+    """The same sites, where the name hq leads to another database, or to a copy."""
+
+    @contextmanager
+    def made(sites: Directory) -> Iterator[Directory]:
+        hq = sites["hq"].url
+        if request.param == "another":
+            hq = make_sites("hq")["hq"].url
+        else:
+            for site in sites.values():
+                site.close()
+            copied = clone(str(hq.database)).rpartition("/")[2]
+            hq = hq.set(database=copied)
+        urls = {one.name: one.url for one in sites.values()}
+        with Directory(urls | {"hq": hq}) as directory:
+            yield directory
+
+    return made
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_snapshot_is_not_unregistered_at_another_database(
+    sites: Directory, with_stranger: Stranger
+) -> None:
+    """The master would keep its log for ever, for a snapshot that is not there."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, f"CREATE TABLE orders ({COLUMNS})")
+    log(hq, "orders")
+    snapshots.create(jfk, "orders", master="hq", updatable=True)
+    refresh(jfk, "orders")
+    with (
+        with_stranger(sites) as strange,
+        pytest.raises(MasterUnreachable, match="would keep its log"),
+    ):
+        snapshots.drop(strange["jfk"], "orders")
+    assert run(hq, REGISTERED) == [("orders",)]
+    snapshots.drop(jfk, "orders")
+    assert run(hq, REGISTERED) == []
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_former_master_is_told_when_it_has_its_name_again(
+    make_sites: Callable[..., Directory], with_stranger: Stranger
+) -> None:
+    sites = make_sites("hq", "lax", "jfk")
+    hq, jfk = sites["hq"], sites["jfk"]
+    found_group(sites, "hq", "lax")
+    log(hq, "orders")
+    log(sites["lax"], "orders")
+    snapshots.create(jfk, "orders", master="hq", updatable=True)
+    refresh(jfk, "orders")
+    told = partial(former.unregister_at_former, pause=timedelta())
+    with with_stranger(sites) as strange:
+        report = groups.switch_master(strange["jfk"], "orders", to="lax")
+        assert not report.unregistered
+        assert told(strange["jfk"]) == ["hq"]
+    assert run(hq, REGISTERED) == [("orders",)]
+    assert told(jfk) == []
+    assert run(hq, REGISTERED) == []

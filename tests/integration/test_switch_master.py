@@ -203,7 +203,7 @@ def test_what_waits_goes_to_the_new_master_once(world: Directory) -> None:
         untold = [one.what for one in examine(left["jfk"]) if "log for it" in one.what]
         assert untold == [
             (
-                "It has another master now, but hq did not answer and still keeps"
+                "It has another master now, but hq could not be told and still keeps"
                 " its log for it."
             )
         ]
