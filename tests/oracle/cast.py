@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -39,6 +40,9 @@ class Cast:
     def __init__(self, stage: Stage, world: World) -> None:
         self.stage, self.world, self.story = stage, world, stage.story
         self.users: dict[tuple[str, int], User] = {}
+        #: by site, receipts of transactions that users have prepared, and the counter
+        #: that each adds to
+        self.prepared: dict[str, dict[str, int | None]] = defaultdict(dict)
         #: How many transactions users have begun to commit, in all and when it was
         #: quiet the last time.
         self.transactions = self.settled = 0
@@ -68,17 +72,35 @@ class Cast:
             done = user.run(draft.statements(known))
             self.story.count("statements" if done else "statements refused")
 
-    def commit(self, site: str, slot: int, counter: int | None = None) -> None:
-        """A user commits, and goes."""
+    def commit(
+        self,
+        site: str,
+        slot: int,
+        counter: int | None = None,
+        *,
+        prepares: bool = False,
+    ) -> None:
+        """A user commits, or prepares it for somebody else, and goes."""
         user = self.users.pop((site, slot), None)
         if user is not None:
-            self._commit(user, site, counter)
+            self._commit(user, site, counter, prepares=prepares)
+
+    def commit_prepared(self, site: str) -> None:
+        """Commit what users have prepared at a site."""
+        for receipt, counter in self.prepared.pop(site, {}).items():
+            statement = f"COMMIT PREPARED '{receipt}'"
+            self.story.tell(f"{site}: {statement}")
+            with psycopg.connect(self.world.urls[site], autocommit=True) as session:
+                session.execute(statement.encode())
+            self._committed(site, receipt, counter)
+            self.story.count("prepared transactions")
 
     def commit_all(self, site: str) -> None:
         """All users of a site commit."""
         for one, slot in list(self.users):
             if one == site:
                 self.commit(one, slot)
+        self.commit_prepared(site)
 
     def truncate(self, table: int) -> None:
         """A user of the master empties a table."""
@@ -214,17 +236,27 @@ class Cast:
         for site in (MASTER, *SITES):
             self.commit_all(site)
 
-    def _commit(self, user: User, site: str, counter: int | None) -> None:
+    def _commit(
+        self, user: User, site: str, counter: int | None, *, prepares: bool = False
+    ) -> None:
         if counter is not None and not user.run([_bump(counter)]):
             counter = None
         self.transactions += 1
-        receipt, ledger = f"{site}-{self.transactions}", self.world.ledger
+        receipt = f"{site}-{self.transactions}"
         # In a serializable transaction even a receipt may be refused.
         if site != MASTER and not user.run([_receipt(receipt, site)]):
             user.rollback()
-        elif not user.commit():
+        elif not (user.prepare(receipt) if prepares else user.commit()):
             self.story.count("commits refused")
-        elif site != MASTER:
+        elif prepares:
+            self.prepared[site][receipt] = counter
+        else:
+            self._committed(site, receipt, counter)
+
+    def _committed(self, site: str, receipt: str, counter: int | None) -> None:
+        """Remember what a user knows to be committed."""
+        ledger = self.world.ledger
+        if site != MASTER:
             ledger.committed[receipt] = counter
             self.story.count("transactions")
         elif counter is not None:

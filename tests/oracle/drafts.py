@@ -105,6 +105,85 @@ def _swap(draft: Draft, shape: Shape) -> Iterator[sql.Composed]:
     yield _set(shape, column, value + 1, second)
 
 
+def _swap_at_once(draft: Draft, shape: Shape) -> Iterator[sql.Composed]:
+    """Two rows exchange a key or a unique value in one statement."""
+    chosen = [*shape.key[:1], *(names[0] for names, _ in shape.uniques)]
+    if not chosen:
+        return
+    column = shape.column(chosen[draft.column % len(chosen)])
+    values = _values(column)
+    one, two = (
+        sql.SQL("{}::{}").format(
+            sql.Literal(values[number % len(values)]), sql.SQL(column.type)
+        )
+        for number in (draft.value, draft.value + 1)
+    )
+    yield sql.SQL(
+        "UPDATE {t} SET {c} = CASE {c} WHEN {one} THEN {two} ELSE {one} END"
+        " WHERE {c} IN ({one}, {two})"
+    ).format(
+        t=sql.Identifier(shape.name), c=sql.Identifier(column.name), one=one, two=two
+    )
+
+
+def _merge(draft: Draft, shape: Shape) -> Iterator[sql.Composed]:
+    """The row of a key is changed or deleted if it is there, and else added."""
+    if not shape.key:
+        return
+    changed = sql.Identifier(_column(draft, shape).name)
+    given = [
+        *_key(shape, draft.row),
+        *((c, c.value(draft.value + n)) for n, c in enumerate(shape.values)),
+    ]
+    of_source = [sql.SQL("s.{}").format(sql.Identifier(c.name)) for c, _ in given]
+    does = (
+        sql.SQL("DELETE")
+        if draft.other % 3 == 0
+        else sql.SQL("UPDATE SET {c} = s.{c}").format(c=changed)
+    )
+    yield sql.SQL(
+        "MERGE INTO {table} t USING (SELECT {values}) s ON {same} WHEN MATCHED THEN"
+        " {does} WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({of_source})"
+    ).format(
+        table=sql.Identifier(shape.name),
+        values=sql.SQL(", ").join(
+            sql.SQL("{}::{} AS {}").format(
+                sql.Literal(value), sql.SQL(c.type), sql.Identifier(c.name)
+            )
+            for c, value in given
+        ),
+        same=sql.SQL(" AND ").join(
+            sql.SQL("t.{c} = s.{c}").format(c=sql.Identifier(name))
+            for name in shape.key
+        ),
+        does=does,
+        names=listed(tuple(c.name for c, _ in given)),
+        of_source=sql.SQL(", ").join(of_source),
+    )
+
+
+def _move(draft: Draft, shape: Shape) -> Iterator[sql.Composed]:
+    """A row is deleted and added under another key, in one statement."""
+    if not shape.key:
+        return
+    named = listed(tuple(c.name for c in shape.columns))
+    keys = {
+        c.name: sql.SQL("{}::{}").format(sql.Literal(value), sql.SQL(c.type))
+        for c, value in _key(shape, draft.other)
+    }
+    yield sql.SQL(
+        "WITH gone AS (DELETE FROM {table} WHERE {which} RETURNING {named})"
+        " INSERT INTO {table} ({named}) SELECT {values} FROM gone"
+    ).format(
+        table=sql.Identifier(shape.name),
+        which=_is_row(draft, shape),
+        named=named,
+        values=sql.SQL(", ").join(
+            keys.get(c.name, sql.Identifier(c.name)) for c in shape.columns
+        ),
+    )
+
+
 _KINDS: dict[str, Callable[[Draft, Shape], Iterator[sql.Composed]]] = {
     "insert": _insert,
     "upsert": _upsert,
@@ -116,6 +195,9 @@ _KINDS: dict[str, Callable[[Draft, Shape], Iterator[sql.Composed]]] = {
     "delete many": _delete_many,
     "delete and insert": _again,
     "swap": _swap,
+    "swap at once": _swap_at_once,
+    "merge": _merge,
+    "move": _move,
 }
 
 

@@ -78,10 +78,16 @@ class Machine(RuleBasedStateMachine):
         user.back_to("s")
         self.cast.run(user, site, after)
 
-    @rule(site=_anyone, slot=_slot, counter=_counter)
-    def commit(self, site: str, slot: int, counter: int | None) -> None:
-        """An open transaction ends."""
-        self.cast.commit(site, slot, counter)
+    @rule(
+        site=_anyone,
+        slot=_slot,
+        counter=_counter,
+        prepares=st.sampled_from([False, False, True]),
+    )
+    def commit(self, site: str, slot: int, counter: int | None, prepares: bool) -> None:
+        """An open transaction ends, or is prepared; what was prepared is committed."""
+        self.cast.commit_prepared(site)
+        self.cast.commit(site, slot, counter, prepares=prepares)
 
     @rule(site=_anyone, slot=_slot)
     def rollback(self, site: str, slot: int) -> None:

@@ -54,8 +54,15 @@ class User:
 
     def commit(self) -> bool:
         """Commit, and close the session; whether the commit went through."""
+        return self._end("COMMIT")
+
+    def prepare(self, name: str) -> bool:
+        """Prepare the transaction, and close the session; whether it is prepared."""
+        return self._end(f"PREPARE TRANSACTION '{name}'")
+
+    def _end(self, statement: str) -> bool:
         try:
-            self._plain("COMMIT")
+            self._plain(statement)
         except psycopg.Error as error:
             self._accept(error)
             self._connection.close()
