@@ -12,7 +12,7 @@ import pytest
 import deferred
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
-from tests.granted import every, let_in, of_store, rent
+from tests.granted import STORE, every, grant_families, let_in, of_store, rent
 from tests.linked_table import queued, run
 from tests.seeds import seed
 from tests.stories import refresh, settle
@@ -165,28 +165,34 @@ ROUNDS = 40
 
 
 def test_moves_by_chance(sites: Directory, granted: Site) -> None:
-    """Both write, push and refresh as they like; in the end the site has its rows."""
+    """Both write, push and refresh as they like; in the end the site has its rows.
+
+    Now and then it is granted those of another store.
+    """
     begun = seed("SNAPTIDE_MOVES_SEED")
-    chance, hq = Random(begun), sites["hq"]
+    chance, hq, store = Random(begun), sites["hq"], 3
     for number in range(ROUNDS):
+        if chance.random() < 0.15:
+            store = 7 - store
+            grant_families(hq, "jfk", STORE, str(store), updatable=True)
         run(hq, *(_at_master(chance) for _ in range(chance.randint(0, 2))))
         for key in range(chance.randint(0, 2)):
             _at_site(granted, chance, 1000 + 10 * number + key)
-        before = _others(hq)
+        before = _others(hq, store)
         if chance.random() < 0.5:
             deferred.push(granted)
-            assert _others(hq) == before
+            assert _others(hq, store) == before
         if chance.random() < 0.4:
             refresh(granted, "shop", allow_mass_delete=True)
     settle(granted)
-    assert every(granted) == of_store(hq)
-    assert _of_site(granted) == _of_store(hq)
-    before = _others(hq)
+    assert every(granted) == of_store(hq, store)
+    assert _of_site(granted) == _of_store(hq, store)
+    before = _others(hq, store)
     deferred.retry_errors(hq)
-    assert _others(hq) == before
+    assert _others(hq, store) == before
     deferred.delete_errors(hq)
     settle(granted)
-    assert _of_site(granted) == _of_store(hq)
+    assert _of_site(granted) == _of_store(hq, store)
     assert queued(granted) == 0
 
 
@@ -231,11 +237,11 @@ def _any(table: str, chance: Random) -> str:
 
 
 _MINE = {
-    "customer": "store_id = 3",
-    "rental": "customer_id IN (SELECT id FROM public.customer WHERE store_id = 3)",
+    "customer": "store_id = {}",
+    "rental": "customer_id IN (SELECT id FROM public.customer WHERE store_id = {})",
     "payment": (
         "rental_id IN (SELECT r.id FROM public.rental r JOIN public.customer c"
-        " ON c.id = r.customer_id WHERE c.store_id = 3)"
+        " ON c.id = r.customer_id WHERE c.store_id = {})"
     ),
 }
 _COLUMNS = {
@@ -249,13 +255,14 @@ def _of_site(site: Site) -> list[Any]:
     return [_rows(site, table, "true") for table in TABLES]
 
 
-def _of_store(hq: Site) -> list[Any]:
-    return [_rows(hq, table, _MINE[table]) for table in TABLES]
+def _of_store(hq: Site, store: int = 3) -> list[Any]:
+    return [_rows(hq, table, _MINE[table].format(store)) for table in TABLES]
 
 
-def _others(hq: Site) -> list[Any]:
+def _others(hq: Site, store: int = 3) -> list[Any]:
     """The rows at the master that no site is granted."""
-    return [_rows(hq, one, f"({_MINE[one]}) IS NOT TRUE") for one in TABLES]
+    mine = {table: condition.format(store) for table, condition in _MINE.items()}
+    return [_rows(hq, one, f"({mine[one]}) IS NOT TRUE") for one in TABLES]
 
 
 def _rows(site: Site, table: str, which: str) -> list[Any]:
