@@ -14,11 +14,12 @@ from tests.oracle.runner import small
 
 SEED = 1
 HISTORIES = 16
-#: Worlds by number: of rows, columns, masters with rules, masters without, and lenses;
-#: each with what is surely among what is drawn there with this seed.
+#: Worlds by number: of rows, columns, clashes, masters with rules, masters without, and
+#: lenses; each with what is surely among what is drawn there with this seed.
 WORLDS = {
     1: {"a push broken off", "delete"},
     3: {"DDL in the middle", "parked", "statement on a partition"},
+    4: {"lock lost", "verb refused"},
     5: {"change at a master", "push broken off", "switch of master"},
     7: {"masters: parked", "masters: push broken off"},
     10: {"change over two lenses", "snapshot made again"},

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from sites import Directory
 from tests.oracle.histories import group, peers, shapes, tables
 from tests.oracle.histories.acts import Pen
+from tests.oracle.histories.clashes import EVERYBODY, ClashWorld
 from tests.oracle.histories.columns import ColumnsWorld
 from tests.oracle.histories.group import GroupWorld
 from tests.oracle.histories.lenses import LensWorld
@@ -16,7 +17,7 @@ from tests.oracle.histories.world import SITES, World
 from tests.oracle.runner.played import Game, Setting
 
 
-def _make(setting: Setting) -> tuple[str, World | GroupWorld | PeersWorld]:
+def _make(setting: Setting) -> tuple[str, World | GroupWorld | PeersWorld | ClashWorld]:
     kind = _kind(setting.number)
     return kind, _MAKERS[kind](setting)
 
@@ -24,8 +25,10 @@ def _make(setting: Setting) -> tuple[str, World | GroupWorld | PeersWorld]:
 def _kind(number: int) -> str:
     """Of six worlds one is of columns, and one of masters, with rules or without.
 
-    Of twelve, one is of lenses.
+    Of twelve, one is of lenses, and one of clashes.
     """
+    if number % 12 == 4:
+        return "clashes"
     if number % 12 == 7:
         return "peers"
     if number % 12 == 10:
@@ -84,11 +87,25 @@ def _peers(setting: Setting) -> PeersWorld:
     return PeersWorld(sites, setting.chance, _pens(setting), setting.story)
 
 
-_MAKERS: dict[str, Callable[[Setting], World | GroupWorld | PeersWorld]] = {
+def _clashes(setting: Setting) -> ClashWorld:
+    databases = setting.ground.sites(dict.fromkeys(EVERYBODY, "UTF8"))
+    return ClashWorld(
+        setting.stack.enter_context(databases),
+        setting.ground,
+        setting.chance,
+        setting.histories,
+        setting.story,
+    )
+
+
+_MAKERS: dict[
+    str, Callable[[Setting], World | GroupWorld | PeersWorld | ClashWorld]
+] = {
     "rows": _rows,
     "columns": _columns,
     "lenses": _lenses,
     "group": _group,
     "peers": _peers,
+    "clashes": _clashes,
 }
 GAME = Game(name="histories", make=_make, shapes=shapes.ALL, each=100)

@@ -1,6 +1,7 @@
 """The shapes that histories draw from."""
 
 from tests.oracle.histories.acts import ACTS
+from tests.oracle.histories.clashes import SHAPES as CLASHES
 from tests.oracle.histories.columns import ALTERED
 from tests.oracle.histories.group import SHAPES as GROUP
 from tests.oracle.histories.lenses import SHAPES as LENSES
@@ -24,6 +25,7 @@ ALL = frozenset(
         *(f"trigger {what}" for what in TRIGGERS),
         *(f"trigger {what} at a site" for what in AT_SITES),
         *ALTERED,
+        *CLASHES,
         *GROUP,
         *LENSES,
         "DDL in the middle",

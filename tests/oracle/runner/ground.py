@@ -75,6 +75,26 @@ class Ground:
             for name, home in homes.items():
                 home.drop_database(f"{name}_{self._made}")
 
+    def empty(self, name: str) -> str:
+        """An initialised site of a name that has nothing; its URL."""
+        self._made += 1
+        made = self._server.create_database(
+            f"{name}_{self._made}", template=ENCODINGS[0].lower()
+        )
+        with Directory({name: made}) as sites, sites[name].transaction() as connection:
+            identity.record(connection, name)
+        return made
+
+    def copy(self, url: str) -> str:
+        """A copy of a database where nobody is at this moment; its URL."""
+        self._made += 1
+        name = url.rpartition("/")[2]
+        return self._server.create_database(f"copy_{self._made}", template=name)
+
+    def drop(self, url: str) -> None:
+        """Drop what `empty` or `copy` has made."""
+        self._server.drop_database(url.rpartition("/")[2])
+
     def _started(self, folder: Path, encodings: Sequence[str]) -> PostgresServer:
         server = PostgresServer(folder, self._version, settings=QUIET_SETTINGS)
         self._stack.callback(shutil.rmtree, folder)
