@@ -15,7 +15,7 @@ from sites.progress import RowsDone
 from sites.sessions.prepared import Prepared
 from sites.tables.table import Table
 from sites.words import counted, does
-from sites.writing.staged import Staged, selected
+from sites.writing.staged import Staged, never_updated, selected
 
 #: The most rows that one statement writes if the caller wants to see progress.
 SLICE = 100_000
@@ -65,9 +65,35 @@ class Counted:
             raise RowCountMismatch(
                 f"{build.__name__.capitalize()} on {staged.table.qualified} changed "
                 f"{counted(touched, 'row')}, but {expected:,} {does(expected, 'were')} "
-                "compared.",
+                f"compared.{self._because(staged, *kinds)}",
                 table=str(staged.table.qualified),
             )
+
+    def _because(self, staged: Staged, *kinds: str) -> str:
+        """The columns of which changes give values that no update writes, as a reason.
+
+        A statement leaves such changes out: see `leaves_alone`.
+        """
+        given = [
+            name
+            for name in never_updated(staged)
+            if staged.has_old and self._gives(staged, name, *kinds)
+        ]
+        if not given:
+            return ""
+        return (
+            f" {', '.join(given)} {does(len(given), 'are')} GENERATED ALWAYS AS "
+            "IDENTITY there, so PostgreSQL takes no other value in an update."
+        )
+
+    def _gives(self, staged: Staged, name: str, *kinds: str) -> bool:
+        column = staged.table.column(name)
+        changed = sa.select(sa.literal(1)).where(
+            selected(staged.source, self.rows),
+            staged.kind(*kinds),
+            sa.not_(column.unchanged(staged.old(name), staged.new(name))),
+        )
+        return self.connection.execute(changed.limit(1)).first() is not None
 
     def _may_be_divided(self, table: Table, expected: int) -> bool:
         """Whether the caller wants to see progress, and dividing changes nothing else.

@@ -22,7 +22,7 @@ from sqlalchemy.sql.dml import Update
 from sites.errors import NoFreeValue, RowCountMismatch
 from sites.names import QualifiedName
 from sites.tables.references import referring
-from sites.writing.staged import MOVE, Staged, selected, updated
+from sites.writing.staged import MOVE, Staged, leaves_alone, selected, updated
 from sites.writing.unique_values import free_value, has_free_values
 
 #: A row that was inserted under its new key, so that the old row is to be deleted.
@@ -48,6 +48,7 @@ def move(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
             staged.kind(*(kinds or (MOVE,))),
             staged.same_row(target),
             *stays,
+            *leaves_alone(staged, target),
         )
     )
 

@@ -179,6 +179,25 @@ def updated(
     return case((unchanged, target.c[name]), else_=new)
 
 
+def never_updated(staged: Staged) -> list[str]:
+    """Columns beside the key that are GENERATED ALWAYS AS IDENTITY.
+
+    PostgreSQL takes values of them from an INSERT alone.
+    """
+    return [
+        name for name in staged.beside_key if staged.table.column(name).identity == "a"
+    ]
+
+
+def leaves_alone(staged: Staged, target: TableClause) -> list[ColumnElement[bool]]:
+    """Conditions that a change gives no other value to columns of `never_updated`.
+
+    An update without them would be taken for one that has written all values.
+    """
+    names = never_updated(staged)
+    return [updated(staged, target, name) == target.c[name] for name in names]
+
+
 def _is(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
     if isinstance(value, range):
         return column.between(value.start, value.stop - 1)

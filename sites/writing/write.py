@@ -28,7 +28,14 @@ from sites.progress import RowsDone
 from sites.tables.table import Table, Unique
 from sites.writing import moves
 from sites.writing.counted import Counted
-from sites.writing.staged import MOVE, UPDATES, Staged, selected, updated
+from sites.writing.staged import (
+    MOVE,
+    UPDATES,
+    Staged,
+    leaves_alone,
+    selected,
+    updated,
+)
 from sites.writing.unique_values import park, passing, pin
 
 
@@ -131,6 +138,7 @@ def update(
             selected(staged.source, rows),
             staged.kind(*(kinds or ("U",))),
             staged.same_row(target, was_there=was_there),
+            *leaves_alone(staged, target),
         )
     )
 

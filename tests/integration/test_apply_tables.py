@@ -1,9 +1,12 @@
 """Apply to tables with odd keys, names, columns and triggers."""
 
+from collections.abc import Callable
+
 import pytest
 
 import deferred
 from sites import Directory
+from tests.grouped import found_group, push_all
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
 ODD_NAMES = [
@@ -146,6 +149,46 @@ def test_identity_generated_always(sites: Directory) -> None:
     deferred.push(sites["jfk"])
     assert parked(sites["hq"]) == []
     assert rows(sites["hq"], "t") == [(2, "z", 9), (3, "c", 7)]
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 3])
+def test_value_that_no_update_writes_is_not_left_as_it_was(
+    sites: Directory, rows_at_once: int
+) -> None:
+    """A transaction that gives a GENERATED ALWAYS column one is parked, and says so."""
+    always = "id int PRIMARY KEY, v text, serial int GENERATED ALWAYS AS IDENTITY"
+    link(sites, "t", always, at_site="id int PRIMARY KEY, v text, serial int")
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(jfk, "INSERT INTO t SELECT n, 'a', n + 6 FROM generate_series(1, 5) n")
+    assert deferred.push(jfk).errors == 0
+    run(jfk, f"UPDATE t SET serial = 99 - id, v = 'b' WHERE id <= {rows_at_once}")
+    run(jfk, "UPDATE t SET v = 'c' WHERE id = 4")
+    run(jfk, "UPDATE t SET id = 6, serial = 50 WHERE id = 5")
+    deferred.push(jfk)
+    assert [error[1:3] for error in parked(hq)] == [("error", "SNP-009")] * 2
+    told = [deferred.show_error(hq, error[0]).error_message for error in parked(hq)]
+    assert all("serial is GENERATED ALWAYS AS IDENTITY there" in one for one in told)
+    expected = [(n, "c" if n == 4 else "a", n + 6) for n in range(1, 6)]
+    assert rows(hq, "t") == expected
+
+
+def test_masters_of_a_group_do_not_differ_without_a_word(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """A new number, which one master has drawn, is no value that others can write."""
+    three = make_sites("hq", "lax")
+    for site in three.values():
+        run(
+            site,
+            "CREATE TABLE t (id int PRIMARY KEY, n int GENERATED ALWAYS AS IDENTITY)",
+        )
+    found_group(three, "hq", "lax", tables=("orders", "t"))
+    run(three["hq"], "INSERT INTO t VALUES (1)")
+    push_all(three)
+    assert rows(three["hq"], "t") == rows(three["lax"], "t")
+    run(three["hq"], "UPDATE t SET n = DEFAULT")
+    push_all(three)
+    assert [error[1:3] for error in parked(three["lax"])] == [("error", "SNP-009")]
 
 
 def test_key_that_nobody_updates_is_not_left_as_it_was(sites: Directory) -> None:
