@@ -50,7 +50,10 @@ class PushInterrupted(SnaptideError):
     """The push stopped; what was not applied stays queued."""
 
     code = "SNP-305"
-    hint = "The next push, or the schedule, continues where it stopped."
+    hint = (
+        "The next push, or the schedule, continues where it stopped. If it stops with "
+        "the same message, settle first what that names at the destination."
+    )
 
 
 class PastRetention(SnaptideError):
@@ -150,7 +153,7 @@ class TargetColumnsMoved(SnaptideError):
 
 
 class GivesGoneColumn(SnaptideError):
-    """A change gives a value to a column that the master has dropped."""
+    """A change gives a value to a column that the master has dropped, or computes."""
 
     code = "SNP-337"
     hint = (
@@ -160,7 +163,9 @@ class GivesGoneColumn(SnaptideError):
         "errors retry MASTER ID --without-gone), also with other values (--edit); or "
         "add a column of that name at the master, and retry the transaction by its "
         "number: it gets the value; or delete the transaction (snaptide errors "
-        "delete). Changes that leave the column alone are applied without it."
+        "delete). Changes that leave the column alone are applied without it. If the "
+        "master computes the column (GENERATED ALWAYS AS), drop the snapshot and "
+        "create it again, so that the site computes it, too."
     )
 
 

@@ -1,4 +1,4 @@
-"""Shipping changes of columns that the destination has dropped.
+"""Shipping changes of columns that the destination has dropped, or computes now.
 
 A change that leaves such a column alone goes without it. A transaction with one that
 gives it a value is parked: its values of the column are kept in a table of the session,
@@ -21,6 +21,7 @@ from deferred.batches.batch import Batch, touching
 from deferred.errors import GivesGoneColumn
 from deferred.queues import given_values
 from deferred.queues.queue import Queue
+from sites.names import QualifiedName
 from sites.transfer import encodings
 from sites.writing.misfits import SHOWN
 from sites.writing.staged import Staged
@@ -69,7 +70,7 @@ _TODO = (
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Columns of a queue that its destination has dropped."""
+    """Columns of a queue that its destination has dropped, or computes."""
 
     queue: Queue
     #: by name, the value that an insert at the site takes if it gives none, as text
@@ -110,11 +111,11 @@ class Gone:
 
 
 def found(origin: Connection, queue: Queue, gone: Sequence[str]) -> Gone:
-    """The columns of a queue that its destination has no more.
+    """The columns of a queue of which its destination takes no values any more.
 
     Parameters:
         queue: by the names that its columns have now.
-        gone: those of its columns that the destination lacks.
+        gone: those of its columns that the destination lacks or computes.
     """
     return Gone(queue=queue, defaults=given_values.defaults(origin, queue, gone))
 
@@ -175,15 +176,31 @@ def reason(
     if row is None:
         return None
     table = work.table_of(target, staged, row.call_no)
-    told = gives(table, row.name, row.call_no, _shown(row.new))
+    told = gives(target, table, row.name, row.call_no, _shown(row.new))
     if not_lifted:
         told += f" Its lens cannot lift that: {not_lifted}."
     return GivesGoneColumn(f"{told} {_TODO}")
 
 
-def gives(table: object, name: str, call_no: int, value: str = "a value") -> str:
-    """Say which call gives a value to a column that is gone."""
-    return f"Column {name} of {table} is gone, and call {call_no} gives it {value}."
+def gives(
+    connection: Connection,
+    table: QualifiedName,
+    name: str,
+    call_no: int,
+    value: str = "a value",
+) -> str:
+    """Say which call gives a value to a column that takes none any more."""
+    named = {"schema": table.schema, "table": table.name, "name": name}
+    computed = connection.scalar(_COMPUTED, named)
+    what = "is generated now" if computed else "is gone"
+    return f"Column {name} of {table} {what}, and call {call_no} gives it {value}."
+
+
+_COMPUTED = sa.text(
+    "SELECT EXISTS (SELECT FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+    " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema"
+    " AND c.relname = :table AND a.attname = :name AND a.attgenerated <> '')"
+)
 
 
 def _shown(value: str | None) -> str:

@@ -258,6 +258,8 @@ def _staged(
     if not queue.is_made_for(table):
         named, carried = target_columns.present(queue, table)
         target_columns.refuse_unknown(table, carried)
+    if queue.target_numbers is not None:
+        carried = target_columns.written(named, table, carried)
     if lifts and len(carried) < len(named.columns):
         lift = lifting.found(target, named, table, carried)
         if lift is not None:

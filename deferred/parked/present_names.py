@@ -26,13 +26,15 @@ from sites import QualifiedName, names
 Others = Mapping[str, str | None]
 
 
-#: The columns of tables, without a lock on these: somebody may be altering one.
+#: The columns of tables that take values, as the tables do not compute them. Without a
+#: lock on the tables: somebody may be altering one.
 _CALLED = sa.text(
     """
     SELECT n.nspname, c.relname, a.attnum, a.attname
     FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+     AND a.attgenerated = ''
     WHERE c.oid = ANY (CAST(:oids AS oid[]))
     """
 )
@@ -252,7 +254,7 @@ def _refuse_given(
             select(func.min(call.call_no)).where(*_of_table(error_id, table), given)
         )
         if found is not None:
-            told = gone_columns.gives(table, name, found)
+            told = gone_columns.gives(connection, table, name, found)
             if name in back:
                 told += " Another one has its name: retry by number to give it that."
             raise GivesGoneColumn(told, table=str(table), column=name)

@@ -96,6 +96,14 @@ def _narrower(site: str, one: Snapshot, table: Table, base: Table) -> Iterator[F
     # Another check reports a column that the site has lost.
     for name in (name for name in one.columns if name in base.names):
         there, here = table.column(name), base.column(name)
+        if one.updatable and there.generated and not here.generated:
+            yield error(
+                site,
+                one.key,
+                f"{one.master}.{name} is generated at the master, but not here: "
+                "transactions that give it a value are parked there.",
+                "Push, drop the snapshot and create it again.",
+            )
         if there.type == here.type:
             continue
         ends = []

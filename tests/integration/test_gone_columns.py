@@ -10,6 +10,7 @@ import deferred
 import snapshots
 from deferred.batches import gone_columns
 from sites import Directory, Site
+from snaptide import doctor
 from tests.console import Browser, console
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -114,6 +115,32 @@ def test_what_was_left_out_goes_to_the_new_column_whatever_it_is_called(
     (report,) = deferred.retry_errors(hq, [error.id])
     assert report.reason == ""
     assert at(hq, "remark") == [("one",), ("two",), (None,)]
+
+
+def test_a_column_that_the_master_computes_now_stops_nothing(
+    hq: Site, jfk: Site
+) -> None:
+    """Its values have no place to go; what leaves it alone is applied without it."""
+    run(hq, DROP, "ALTER TABLE public.t ADD note text GENERATED ALWAYS AS (b) STORED")
+    refresh(jfk, "t")
+    (found,) = (one for one in doctor.examine(jfk) if one.subject == "t")
+    assert found.what.startswith("t.note is generated at the master, but not here: ")
+    run(jfk, "UPDATE public.t SET note = 'mine' WHERE id = 1")
+    for value in ("first", "second"):
+        run(jfk, f"UPDATE public.t SET b = '{value}' WHERE id = 2")
+    run(jfk, "INSERT INTO public.t (id, b) VALUES (4, 'new')")
+    run(jfk, "INSERT INTO public.t (id, b, note) VALUES (5, 'five', 'mine')")
+    run(jfk, "DELETE FROM public.t WHERE id = 3")
+    assert deferred.push(jfk).errors == 2
+    others = [(2, "second", "second"), (4, "new", "new")]
+    assert at(hq, "id, b, note") == [(1, None, None), *others]
+    for report in deferred.retry_errors(hq):
+        assert "Column note of t is generated now, and call" in report.reason
+    reports = deferred.retry_errors(hq, without_gone=True)
+    assert [one.applied for one in reports] == [True, True]
+    assert at(hq, "id, b, note") == [(1, None, None), *others, (5, "five", "five")]
+    refresh(jfk, "t")
+    assert at(hq, "id, b, note") == at(jfk, "id, b, note")
 
 
 def test_the_console_previews_and_retries_without_the_values(
