@@ -111,7 +111,11 @@ class UnknownTable(SnaptideError):
     """The table does not exist, or the site's user is not allowed to see it."""
 
     code = "SNP-004"
-    hint = "Write the name as schema.table; the schema public may be left out."
+    hint = (
+        "Write the name as schema.table; the schema public may be left out. If a table "
+        "was renamed or moved to another schema after Snaptide had begun to record it, "
+        "snaptide doctor says for its site what it is called now."
+    )
 
 
 class BadName(SnaptideError):

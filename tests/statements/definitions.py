@@ -110,6 +110,10 @@ AT_MASTER = {
         ),
     ),
     "DROP TABLE of a master table": (Case(act="DROP TABLE {t}"),),
+    "RENAME or SET SCHEMA of a master table": (
+        Case(act="ALTER TABLE {t} RENAME TO {t}_x;; DELETE FROM {t}_x"),
+        Case(act="CREATE SCHEMA {t}_s;; ALTER TABLE {t} SET SCHEMA {t}_s"),
+    ),
     "ATTACH of a master table to another, INHERIT from another": (
         Case(
             table=TABLE + ";; CREATE TABLE {t}_above (LIKE {t})",
@@ -148,6 +152,12 @@ AT_SITE = {
     ),
     "RENAME of a column of a snapshot's base table": (
         Case(act="", prepare="ALTER TABLE {base} RENAME v TO w"),
+    ),
+    "RENAME or SET SCHEMA of a snapshot's base table": (
+        Case(act="", prepare="ALTER TABLE {base} RENAME TO {t}_x"),
+        Case(
+            act="", prepare="CREATE SCHEMA {t}_s;; ALTER TABLE {base} SET SCHEMA {t}_s"
+        ),
     ),
     "DROP of a column of a snapshot's base table": (
         Case(act="", prepare="ALTER TABLE {base} DROP v CASCADE"),
