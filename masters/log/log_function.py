@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from masters.log import partition
 from masters.log.ring import SLOT_SHIFT, SLOTS
@@ -39,6 +39,16 @@ class LogCapture:
     fitting: tuple[tuple[str, ...], ...]
     #: its partition columns (`masters.log.partition`)
     partition: tuple[str, ...] = ()
+
+
+def wait_turn(connection: Connection) -> None:
+    """Wait for transactions that make, alter or drop logs, and keep others out.
+
+    What a transaction reads before of a log may be older than what they have written:
+    its function would record columns that the log does not have.
+    """
+    key = func.hashtext("snaptide.logs"), func.hashtext("")
+    connection.execute(select(func.pg_advisory_xact_lock(*key)))
 
 
 def install(connection: Connection, capture: LogCapture) -> None:

@@ -95,6 +95,8 @@ def create_snapshot_log(
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
+            # An upgrade that has gone on is seen, and refused, after the wait.
+            log_function.wait_turn(connection)
             identity.confirm(connection, site.name)
             _create(
                 connection,
@@ -136,6 +138,7 @@ def alter_snapshot_log(
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
+            log_function.wait_turn(connection)
             identity.confirm(connection, site.name)
             log = get_log(connection, name)
             _refuse_published(connection, name)
@@ -169,6 +172,7 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
+            log_function.wait_turn(connection)
             identity.read(connection)
             log = get_log(connection, names.parse(table))
             _refuse_published(connection, names.parse(table))
@@ -252,8 +256,10 @@ def replace_functions(connection: Connection) -> None:
     """Replace the triggers' functions of all logs by those of this program's version.
 
     If a table has lost its key, or has it in another type, its log is not changed:
-    `snaptide doctor` finds it.
+    `snaptide doctor` finds it. Waits for transactions that alter logs, and keeps others
+    out: it would take back what they write.
     """
+    log_function.wait_turn(connection)
     logs = connection.execute(select(snapshot_log)).all()
     if logs:
         arming.install(connection)

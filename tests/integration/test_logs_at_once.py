@@ -1,0 +1,71 @@
+"""Snapshot logs of a master that are altered while its schema is upgraded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import masters
+from masters.log import log_function
+from sites import Site
+from snaptide import migrate
+from tests.fix_worker import eventually
+from tests.let_go import WAITS
+from tests.linked_table import run
+
+_FUNCTIONS = "SELECT proname FROM pg_proc WHERE starts_with(proname, 'mlog$')"
+
+
+@pytest.fixture
+def logged(hq: Site) -> Site:
+    """A master with a log that records the values of a column."""
+    run(hq, "CREATE TABLE t (id int PRIMARY KEY, a int, b int)")
+    masters.create_snapshot_log(hq, "t", partition_columns=["a"])
+    return hq
+
+
+def _during_an_upgrade(
+    hq: Site, monkeypatch: pytest.MonkeyPatch, verb: Callable[[], Any]
+) -> None:
+    """Do something once an upgrade has read what a log records."""
+    replace, begun = log_function.replace, list[Future[Any]]()
+
+    with ThreadPoolExecutor(1) as pool, monkeypatch.context() as patch:
+
+        def and_begin(*given: Any) -> Any:
+            patch.setattr(log_function, "replace", replace)
+            begun.append(pool.submit(verb))
+            eventually(
+                lambda: begun[0].done() or run(hq, WAITS),
+                what="the other one: to wait, or to have done it",
+            )
+            return replace(*given)
+
+        patch.setattr(log_function, "replace", and_begin)
+        migrate.upgrade(hq)
+        begun[0].result(timeout=60)
+
+
+def test_an_upgrade_does_not_take_back_what_is_declared_meanwhile(
+    logged: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _during_an_upgrade(
+        logged,
+        monkeypatch,
+        lambda: masters.alter_snapshot_log(logged, "t", partition_columns=["b"]),
+    )
+    run(logged, "INSERT INTO t VALUES (1, 2, 3)")
+    recorded = 'SELECT k1, "p$b" = hashint8extended(3, 0) FROM snaptide.mlog$_t'
+    assert run(logged, recorded) == [(1, True)]
+
+
+def test_an_upgrade_leaves_nothing_of_a_log_that_is_dropped_meanwhile(
+    logged: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _during_an_upgrade(
+        logged, monkeypatch, lambda: masters.drop_snapshot_log(logged, "t")
+    )
+    assert run(logged, _FUNCTIONS) == []
