@@ -104,7 +104,7 @@ def _rename(work: Work, path: str, before: tuple[str, Found, Entry]) -> None:
     old, found, entry = before
     here.rename(work.directory, old, found, path, entry)
     _forget(work, old)
-    _note(work, path, entry)
+    _note(work, path, entry, found)
     work.report.renamed += 1
 
 
@@ -119,7 +119,7 @@ def _touch(work: Work, path: str, both: tuple[Found, Entry]) -> None:
     if not is_as_found(work.directory / path, found):
         raise InTheWay(MEANWHILE)
     here.touch(work.directory, path, entry)
-    _note(work, path, entry)
+    _note(work, path, entry, found)
 
 
 def _forget(work: Work, path: str) -> None:
@@ -128,5 +128,21 @@ def _forget(work: Work, path: str) -> None:
     work.state.known.pop(path, None)
 
 
-def _note(work: Work, path: str, entry: Entry) -> None:
-    work.note(path, seen((work.directory / path).lstat()), entry)
+def _note(work: Work, path: str, entry: Entry, before: Found | None = None) -> None:
+    """Note that a path is in step now.
+
+    Another program may have written the file after it was looked at, or put another one
+    in its place. If that could be so, the next sync reads it again.
+
+    Parameters:
+        before: the file as it was found, whose time may have been set now.
+    """
+    now = seen((work.directory / path).lstat())
+    has_been = [one for one in (before, now) if one is not None]
+    unwritten = all(
+        (one.size, one.mtime_ns // 1000) == (entry.size, entry.time_us)
+        for one in has_been
+    )
+    if entry.kind == "file" and not unwritten:
+        now = replace(now, ctime_ns=-1)
+    work.note(path, now, entry)

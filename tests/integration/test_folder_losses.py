@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import folders
-from folders import DirectoryRefused, entries
+from folders import DirectoryRefused, entries, here
 from folders.entries import Entry
 from sites import Site, faults
 from sites.sessions import identity
@@ -85,6 +86,51 @@ def test_a_file_whose_time_was_set_back_is_not_overwritten(
     assert step(hq, docs).conflicts == ["y (conflict hq).txt"]
     assert content(docs)["y (conflict hq).txt"] == "z"
     assert content(docs)["y.txt"] == "theirs"
+
+
+def test_a_file_that_takes_the_place_of_one_just_fetched_is_sent(
+    hq: Site, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As programs put it there that unpack, or move, with the time that it had."""
+    other, theirs = tmp_path / "other", tmp_path / "theirs"
+    other.mkdir()
+    theirs.write_text("theirs")
+    os.utime(theirs, ns=(10**18, 10**18))
+
+    def put(name: str) -> None:
+        if name == "folder_sync.after_replace" and (other / "y.txt").exists():
+            with suppress(FileNotFoundError):
+                theirs.rename(other / "y.txt")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", put)
+        step(hq, other)
+    assert content(other)["y.txt"] == "theirs"
+    _later(other)
+    assert step(hq, other).sent == 1
+    step(hq, docs)
+    assert content(docs)["y.txt"] == "theirs"
+
+
+def test_a_file_written_just_before_its_time_is_set_is_sent(
+    hq: Site, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, touch = tmp_path / "other", here.touch
+    step(hq, other)
+    os.utime(docs / "y.txt", ns=(10**18, 10**18))
+    step(hq, docs)
+
+    def after_a_write(directory: Path, path: str, entry: Entry) -> None:
+        (directory / path).write_text("z")
+        touch(directory, path, entry)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(here, "touch", after_a_write)
+        step(hq, other)
+    _later(other)
+    assert step(hq, other).sent == 1
+    step(hq, docs)
+    assert content(docs)["y.txt"] == "z"
 
 
 def _write_at_the_same_time(file: Path, text: str) -> None:
