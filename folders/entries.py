@@ -199,6 +199,7 @@ def copy(connection: Connection, tables: Tables, entry: Entry, path: str) -> Non
     """Write a new entry with the content of another one.
 
     Raises:
+        MovedOn: that one is gone.
         psycopg.errors.UniqueViolation: another entry has the path.
     """
     driver, new = raw(connection), uuid.uuid4()
@@ -207,7 +208,8 @@ def copy(connection: Connection, tables: Tables, entry: Entry, path: str) -> Non
         " SELECT %s, %s, kind, size, mtime, sha256, executable FROM {entry}"
         " WHERE id = %s"
     )
-    driver.execute(insert, [new, path, entry.id])
+    if driver.execute(insert, [new, path, entry.id]).rowcount != 1:
+        raise MovedOn(MEANWHILE)
     content = "INSERT INTO {chunk} SELECT %s, n, data FROM {chunk} WHERE entry = %s"
     driver.execute(tables.sql(content), [new, entry.id])
 

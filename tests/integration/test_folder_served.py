@@ -162,6 +162,25 @@ def test_a_file_that_others_write_during_an_upload_is_not_replaced(hq: Site) -> 
     assert provider.get_resource_inst("/a.txt", environ).get_content().read() == text
 
 
+def test_a_file_that_is_gone_does_not_take_the_place_of_another(hq: Site) -> None:
+    """As when a refresh takes its row away after it was found."""
+    folders.create(hq, "docs")
+    provider = Provider(hq, tables.named("docs"))
+    environ = {"REQUEST_METHOD": "PUT", "wsgidav.provider": provider}
+    top = provider.get_resource_inst("/", environ)
+    for name in ("a.txt", "b.txt"):
+        file = top.create_empty_resource(name)
+        file.begin_write().write(name.encode())
+        file.end_write(with_errors=False)
+    found = provider.get_resource_inst("/a.txt", environ)
+    run(hq, "DELETE FROM docs_entry WHERE path = 'a.txt'")
+    with pytest.raises(DAVError) as refused:
+        found.copy_move_single("/b.txt", is_move=False)
+    assert refused.value.value == 409
+    left = provider.get_resource_inst("/b.txt", environ)
+    assert left.get_content().read() == b"b.txt"
+
+
 def test_names_that_no_folder_can_have_are_refused(
     hq: Site, serve: Callable[[str], Client]
 ) -> None:
