@@ -137,7 +137,7 @@ def advance(
     position: str,
     *,
     flushed: bool = True,
-) -> None:
+) -> set[str]:
     """Note a position up to which the log keeps no changes for these snapshots.
 
     For a first load, the caller commits it before it reads the first row; later
@@ -146,9 +146,13 @@ def advance(
     Parameters:
         flushed: whether the commit waits for the disk. If the site shows the position
             already, nothing is lost with it: the log keeps changes for longer.
+
+    Returns:
+        Those of them that are registered.
     """
     given = {"its_id": site_id, "its_snapshots": [*snapshots], "its_position": position}
-    (_ADVANCED if flushed else _ADVANCED_UNFLUSHED).run(connection, **given)
+    told = (_ADVANCED if flushed else _ADVANCED_UNFLUSHED).run(connection, **given)
+    return {row.snapshot for row in told}
 
 
 def heard(connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]) -> None:
@@ -254,6 +258,12 @@ def silent(since: timedelta) -> ColumnElement[bool]:
     )
 
 
+def forgotten() -> ColumnElement[bool]:
+    """Whether one of `its_snapshots` of the site `its_id` is registered no more."""
+    there = select(func.count()).where(*_ITS).scalar_subquery()
+    return there < func.cardinality(sa.bindparam("its_snapshots", type_=ARRAY(Text)))
+
+
 def shows_other(position: ColumnElement[str]) -> ColumnElement[bool]:
     """Whether a snapshot is registered with another position than the one it shows.
 
@@ -277,8 +287,8 @@ _ADVANCING = (
         refreshed_at=func.now(),
     )
 )
-_ADVANCED = Prepared(_ADVANCING)
-_ADVANCED_UNFLUSHED = Prepared(_ADVANCING.returning(settings.UNFLUSHED))
+_ADVANCED = Prepared(_ADVANCING.returning(_at.snapshot))
+_ADVANCED_UNFLUSHED = Prepared(_ADVANCING.returning(_at.snapshot, settings.UNFLUSHED))
 _REGISTERED = select(_at.snapshot, _at.parents).where(*_ITS, _at.position.is_not(None))
 _KNOWN = Prepared(_REGISTERED)
 

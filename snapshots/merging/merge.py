@@ -371,8 +371,9 @@ def _note(
         raise PositionMoved("Snapshots of the group were altered in the meantime.")
 
 
-#: What the rows of a snapshot are read and written by; no refresh changes it.
-_READ = ("schema", "name", "columns", "condition", "leaving", "loaded")
+#: What the rows of a snapshot are read and written by, and whether they are all to be
+#: compared; no other refresh changes it.
+_READ = ("schema", "name", "columns", "condition", "leaving", "loaded", "master_files")
 
 #: Notes facts about a snapshot as long as it is as it was read.
 _NOTING = (

@@ -143,9 +143,9 @@ def _if_nothing_came(
     """The master's position and the site's marker, if the logs hold nothing new.
 
     None also if they do not reach back, if rows could be purged from them once this
-    site's position is known, if the master knows it with another one or has not heard
-    of it for long, or if DDL changed the tables or replaced a function that a condition
-    calls.
+    site's position is known, if the master has forgotten it meanwhile, knows it with
+    another one or has not heard of it for long, or if DDL changed the tables or
+    replaced a function that a condition calls.
     """
     since = str(task.group.position)
     versions = tuple((m.master, m.seen) for m in task.members)
@@ -184,6 +184,7 @@ def _question(
     reasons: list[sa.ColumnElement[bool]] = [
         log_catalog.any_too_young(dict(logs), since),
         func.pg_snapshot_xmax(now) < func.pg_snapshot_xmax(old),
+        registration.forgotten(),
         registration.silent(SILENCE),
         registration.shows_other(since),
         group_schema.other_than(dict(versions)),

@@ -26,9 +26,8 @@ from sites.sessions.peers import Pair
 from snapshots.creating import answers, base_table, follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
 from snapshots.definitions import rewrites, snapshot
-from snapshots.definitions.refresh_notes import MERGE, START, WINDOW
+from snapshots.definitions.refresh_notes import MERGE, WINDOW
 from snapshots.differences import (
-    difference,
     failing_lens,
     moved,
     stage,
@@ -50,11 +49,7 @@ from snapshots.refreshing import (
 from snapshots.refreshing.commit import commit
 from snapshots.refreshing.first_load import Loaded
 from snapshots.refreshing.moments import Contact, read_and_compare
-from snapshots.refreshing.task import (
-    Task,
-    hold_master,
-    kept,
-)
+from snapshots.refreshing.task import Task, hold_master, kept, start_spark
 from snapshots.reports import SnapshotReport
 
 #: Batches that a traced refresh is linked to, at most.
@@ -83,7 +78,7 @@ def refresh_once(
             numbers.keep_supplied(site, master, pair)
         if row.site_ddl and follow_ddl.waiting(site_ddl.of(row.site_ddl), task.members):
             raise DdlWaits
-        registered = _registered(site, master, task, row, pair)
+        task, registered = _keep_logs(site, master, task, row, pair)
         faults.point("refresh.after_register")
         logs = log_catalog.names(row.logs)
         hold_master(master, task.members, "refresh", logs.values())
@@ -95,7 +90,7 @@ def refresh_once(
         if nothing_since is not None:
             master.commit()
             return nothing_since, _unchanged(task)
-        _start_spark(master, task)
+        start_spark(master, task)
         contact = Contact.open(task, pair, beside)
         task.steps.begin(WINDOW)
         seen = _window(master, site, task, registered)
@@ -122,33 +117,36 @@ def refresh_once(
     merged = commit(task, seen, compared, here, loaded)
     traces.mark("arrive", brought, site=task.site.name, group=task.group.name)
     faults.point("refresh.after_merge")
-    _finish(task, seen, compared)
+    _finish(task, seen, compared, registered)
     return seen.position, _reports(seen, compared, merged, loaded)
 
 
-def _registered(
+def _keep_logs(
     site: Connection, master: Connection, task: Task, row: Row[Any], pair: Pair
-) -> set[str]:
-    """Have the master keep its logs for all snapshots; those it kept them for before.
+) -> tuple[Task, set[str]]:
+    """Have the master keep its logs for all snapshots of a group.
 
     Parameters:
         row: what the master was asked.
+
+    Returns:
+        The task, with its snapshots as noted now; those for which it kept logs before.
     """
     registered = kept(registration.known(row.registered), task.members)
     registered |= _take_over(master, task, registered)
     registered |= _take_back(master, task, registered, pair.master)
-    _register_new(site, master, task, registered)
-    return registered
+    return _register_new(site, master, task, registered), registered
 
 
 def _register_new(
     site: Connection, connection: Connection, task: Task, known: Collection[str]
-) -> None:
+) -> Task:
     """Register the snapshots for which the master does not keep its log yet; commits.
 
     These are about to be loaded; or the master forgot them, and they will be
     compared completely. If this turn does not come to that, the next one finds them
-    registered: so the site notes it first.
+    registered: so the site notes it first. A turn that has read another note does not
+    take this one away: its commit compares them.
 
     Parameters:
         site, connection: to the site and the master, outside a transaction.
@@ -156,7 +154,8 @@ def _register_new(
     """
     new = [m.key for m in task.members if not (m.loaded and m.key in known)]
     if not new:
-        return
+        return task
+    compared = set[str]()
     # The site commits first.
     with connection.begin(), site.begin():
         for member in task.members:
@@ -164,6 +163,7 @@ def _register_new(
                 continue
             if member.loaded:
                 site.execute(snapshot.change(member).values(rewrites.COMPARED))
+                compared.add(member.key)
             registration.register(
                 connection,
                 site_id=task.who.site_id,
@@ -175,6 +175,9 @@ def _register_new(
             )
         here = position.current(connection)
         registration.advance(connection, task.who.site_id, new, here)
+    noted: dict[str, Any] = {**rewrites.COMPARED}
+    now = [replace(m, **noted) if m.key in compared else m for m in task.members]
+    return replace(task, members=tuple(now))
 
 
 def _take_over(connection: Connection, task: Task, known: Collection[str]) -> set[str]:
@@ -238,16 +241,25 @@ def _take_back(
     return kept(found, task.members)
 
 
-def _finish(task: Task, seen: Window, compared: Sequence[Compared]) -> None:
-    """Do what remains when the site shows the moment."""
+def _finish(
+    task: Task, seen: Window, compared: Sequence[Compared], registered: set[str]
+) -> None:
+    """Do what remains when the site shows the moment.
+
+    Raises:
+        PositionMoved: the master knows snapshots no more that were registered.
+    """
     _sweep(task, compared)
     faults.point("refresh.after_sweep")
     if any(member.master.foreign_keys for member in seen.members):
         base_table.link(task.site, seen.members)
     faults.point("refresh.before_advance")
-    _tell_master(task, seen)
+    told = _tell_master(task, seen)
     if task.group.has_left:
         former.unregister_at_former(task.site)
+    if forgotten := sorted(registered - told):
+        # The site may have been granted other rows before the moment that was read.
+        raise PositionMoved(f"The master has forgotten {', '.join(forgotten)}.")
 
 
 @traces.span("window")
@@ -321,8 +333,8 @@ def _asked(task: Task) -> dict[str, Any]:
     return asked
 
 
-def _tell_master(task: Task, seen: Window) -> None:
-    """Tell the master what its logs and its notes for this site need not keep.
+def _tell_master(task: Task, seen: Window) -> set[str]:
+    """Tell the master what it need not keep for this site; the snapshots it knows.
 
     Notes that it made after the moment that is shown stay in any case. If it crashes
     before this is on its disk, it keeps more than it need, until the next refresh.
@@ -330,13 +342,14 @@ def _tell_master(task: Task, seen: Window) -> None:
     shown = seen.lost and not task.left and _shows_all_answers(task)
     with task.master.transaction() as connection:
         keys = [m.key for m in task.members]
-        registration.advance(
+        told = registration.advance(
             connection, task.who.site_id, keys, seen.position, flushed=False
         )
         if shown:
             lost_rows.forget(connection, task.who.site_id)
         if task.group.has_promise:
             _follow_promise(task, connection)
+    return told
 
 
 def _follow_promise(task: Task, master: Connection) -> None:
@@ -354,19 +367,6 @@ def _shows_all_answers(task: Task) -> bool:
         to = task.group.master
         queues = [one for one in list_queues(connection) if one.destination == to]
         return refresh_coverage.nothing_waits(connection, queues)
-
-
-def _start_spark(master: Connection, task: Task) -> None:
-    """Start Spark before the moment that is compared, if it is needed and cold.
-
-    The start takes seconds. If the moment were held meanwhile, the master could not
-    clean up old rows, and no session could alter the tables.
-    """
-    if any(member.loaded for member in task.members) and not difference.is_warm():
-        task.steps.begin(START)
-        master.rollback()
-        difference.session()
-        hold_master(master, task.members, "refresh")
 
 
 def _sweep(task: Task, compared: Sequence[Compared]) -> None:

@@ -42,8 +42,9 @@ from sites.words import counted
 from snapshots.definitions import refresh_group, snapshot
 from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.definitions.refresh_group import RefreshGroup
-from snapshots.definitions.refresh_notes import ASK, Steps
+from snapshots.definitions.refresh_notes import ASK, START, Steps
 from snapshots.definitions.snapshot import Behind, Snapshot
+from snapshots.differences import difference
 from snapshots.errors import (
     ConditionBroken,
     ErrorsAtMaster,
@@ -159,6 +160,19 @@ def registered(
 def kept(found: Mapping[str, set[str]], members: Sequence[Snapshot]) -> set[str]:
     """The same, by the snapshots that are registered and the tables that these ask."""
     return {m.key for m in members if found.get(m.key) == {*map(str, m.asked)}}
+
+
+def start_spark(master: Connection, task: Task) -> None:
+    """Start Spark before the moment that is compared, if it is needed and cold.
+
+    The start takes seconds. If the moment were held meanwhile, the master could not
+    clean up old rows, and no session could alter the tables.
+    """
+    if any(member.loaded for member in task.members) and not difference.is_warm():
+        task.steps.begin(START)
+        master.rollback()
+        difference.session()
+        hold_master(master, task.members, "refresh")
 
 
 @contextmanager
