@@ -243,9 +243,20 @@ def registered(
     return {name: {*asked} for name, asked in _KNOWN.run(connection, **given)}
 
 
-def known(found: Sequence[Mapping[str, Any]] | None) -> dict[str, set[str]]:
-    """The same from the column `REGISTERED` of a row."""
-    return {row["snapshot"]: {*row["parents"]} for row in found or ()}
+def known(
+    found: Sequence[Mapping[str, Any]] | None, shown: Mapping[str, str]
+) -> dict[str, set[str]]:
+    """The same from the column `REGISTERED` of a row.
+
+    Parameters:
+        shown: of snapshots that an image may have filled since they were registered,
+            what they show: only with that position, the logs are kept for these rows.
+    """
+    return {
+        row["snapshot"]: {*row["parents"]}
+        for row in found or ()
+        if shown.get(row["snapshot"], row["position"]) == row["position"]
+    }
 
 
 def silent(since: timedelta) -> ColumnElement[bool]:
@@ -293,4 +304,6 @@ _REGISTERED = select(_at.snapshot, _at.parents).where(*_ITS, _at.position.is_not
 _KNOWN = Prepared(_REGISTERED)
 
 #: The same of the site `its_id` and `its_snapshots`, for statements that read more.
-REGISTERED = as_json(_REGISTERED, "registered")
+REGISTERED = as_json(
+    _REGISTERED.add_columns(sa.cast(_at.position, Text).label("position")), "registered"
+)

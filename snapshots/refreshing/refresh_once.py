@@ -132,7 +132,8 @@ def _keep_logs(
     Returns:
         The task, with its snapshots as noted now; those for which it kept logs before.
     """
-    registered = kept(registration.known(row.registered), task.members)
+    known = registration.known(row.registered, task.from_images())
+    registered = kept(known, task.members)
     registered |= _take_over(master, task, registered)
     registered |= _take_back(master, task, registered, pair.master)
     return _register_new(site, master, task, registered), registered
@@ -194,19 +195,18 @@ def _take_over(connection: Connection, task: Task, known: Collection[str]) -> se
         Those for which it does now.
     """
     found: set[str] = set()
+    shown = task.from_images()
     for member in task.members:
-        shown = task.group.shown_by(member)
-        if member.key in known or not (member.image and member.loaded and shown):
+        if member.key in known or member.key not in shown or member.asked:
             continue
-        if member.asked:
-            continue
+        assert member.image is not None
         with connection.begin():
             found |= registration.take_over(
                 connection,
                 task.who.site_id,
                 {member.key: member.master},
                 member.image,
-                shown,
+                shown[member.key],
             )
     return found
 

@@ -85,6 +85,12 @@ class Task:
         """The tables of the master that decide what the group holds, each once."""
         return snapshot.tables_of(self.members)
 
+    def from_images(self) -> dict[str, str]:
+        """What those snapshots show whose first rows are from an image."""
+        filled = [one for one in self.members if one.image and one.loaded]
+        shown = {one.key: self.group.shown_by(one) for one in filled}
+        return {key: position for key, position in shown.items() if position}
+
 
 def read(
     connection: Connection,
