@@ -57,9 +57,15 @@ FOR_PROGRAMS = {
     "idle_session_timeout": "0",
 }
 
-#: Of the sessions that run our statements. There no function of a user's is called
-#: instead of PostgreSQL's, and names are printed with their schemas.
-SETTINGS = {"search_path": "pg_catalog", **FOR_PROGRAMS}
+#: Of the sessions that run our statements.
+SETTINGS = {
+    # No function of a user's is called instead of PostgreSQL's, and names are printed
+    # with their schemas.
+    "search_path": "pg_catalog",
+    # A statement of a first load or a large merge takes longer than those of users.
+    "statement_timeout": "0",
+    **FOR_PROGRAMS,
+}
 
 
 def libpq_options(settings: Mapping[str, str] = SETTINGS) -> str:

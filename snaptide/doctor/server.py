@@ -118,6 +118,16 @@ def _settings(connection: Connection, site: str) -> Iterator[Finding]:
             "It is off: a crash of the machine may lose pushed changes.",
             "ALTER SYSTEM SET fsync = on, then restart the server.",
         )
+    # PostgreSQL has it from 17 on.
+    limit = connection.scalar(select(func.current_setting("transaction_timeout", True)))
+    if limit not in (None, "0"):
+        yield warning(
+            site,
+            "transaction_timeout",
+            f"It is {limit} for Snaptide's sessions: a refresh, a push or a check with "
+            "a longer transaction fails each time.",
+            "ALTER ROLE ... SET transaction_timeout = 0, for the role of Snaptide.",
+        )
     usage = connection.scalar(select(func.pg_notification_queue_usage()))
     if usage is not None and usage >= _NEARLY_FULL:
         yield warning(

@@ -45,6 +45,31 @@ def test_long_work_is_not_ended_by_limits_for_users(
         assert outside.execute(f"SHOW {limit}").fetchone() == ("0",)
 
 
+def test_long_statements_are_not_ended_by_a_limit_for_users(sites: Directory) -> None:
+    """It stays in sessions that run the statements of programs."""
+    site = sites["jfk"]
+    _for_the_database(site, "statement_timeout", "50ms")
+    with site.session() as connection:
+        connection.exec_driver_sql("SELECT pg_sleep(0.2)")
+    with site.connect() as connection:
+        shown = connection.exec_driver_sql("SHOW statement_timeout").scalar_one()
+        assert shown == "50ms"
+
+
+def test_doctor_names_a_limit_that_ends_long_transactions(
+    sites: Directory, pg_version: int
+) -> None:
+    """A session cannot begin without it: PostgreSQL 16 would refuse the name."""
+    if pg_version < 17:
+        pytest.skip("there is no such limit")
+    site = sites["jfk"]
+    setting = "transaction_timeout"
+    assert setting not in [one.subject for one in doctor.examine(site)]
+    _for_the_database(site, setting, "30s")
+    [found] = [one for one in doctor.examine(site) if one.subject == setting]
+    assert found.what.startswith("It is 30s for Snaptide's sessions: ")
+
+
 def test_both_ends_speak_one_encoding(sites: Directory) -> None:
     site = sites["jfk"]
     _for_the_database(site, "client_encoding", "LATIN1")
