@@ -52,6 +52,19 @@ def forget(
     )
 
 
+def give_up(connection: Connection, master: str, snapshot: str) -> bool:
+    """Tell a master that is lost for good no more that a snapshot has left it.
+
+    Returns:
+        Whether it was still to be told.
+    """
+    noted = former_master.c
+    gone = sa.delete(former_master).where(
+        noted.master == master, noted.snapshot == snapshot
+    )
+    return connection.execute(gone).rowcount > 0
+
+
 @contextmanager
 def defer_unregister(site: Site, master: str) -> Iterator[None]:
     """Keep `unregister_at_former` from a master to which snapshots come, perhaps back.

@@ -15,6 +15,7 @@ from masters.catalog import registered_snapshot
 from masters.log import arming, registration
 from sites import Site
 from sites.sessions import identity
+from snapshots.refreshing import former
 from snaptide.cli import snapshot_columns
 from snaptide.cli.arguments import SiteArgument
 from snaptide.cli.failures import end_if
@@ -228,6 +229,14 @@ def unregister(
         typer.Argument(metavar="SNAPSHOT_SITE", help="The site that had the snapshot."),
     ],
     snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT")],
+    lost: Annotated[
+        bool,
+        typer.Option(
+            "--lost",
+            help="SITE is lost for good: SNAPSHOT_SITE, which has switched to another "
+            "master, tells it no more that the snapshot has left.",
+        ),
+    ] = False,
 ) -> None:
     """Forget a snapshot that is gone, so that the log need not wait for it.
 
@@ -235,8 +244,19 @@ def unregister(
 
     Example: snaptide log unregister hq jfk flights
     """
-    _forget(site, owner, snapshot)
+    if lost:
+        _give_up(program.site(owner), site.name, snapshot)
+    else:
+        _forget(site, owner, snapshot)
     show_facts(program, site=site.name, dropped=f"{owner}:{snapshot}")
+
+
+def _give_up(home: Site, master: str, snapshot: str) -> None:
+    with identity.initialised(home) as connection:
+        if not former.give_up(connection, master, snapshot):
+            raise NotRegistered(
+                f"Site {home.name} has nothing to tell {master} of {snapshot}."
+            )
 
 
 def _forget(master: Site, owner: str, snapshot: str) -> None:

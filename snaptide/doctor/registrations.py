@@ -187,6 +187,6 @@ def _untold(connection: Connection, site: str) -> Iterator[Finding]:
             f"{row.master}:{row.snapshot}",
             f"It has another master now, but {row.master} could not be told and "
             "still keeps its log for it.",
-            f"A refresh tells {row.master} when it is back; or run: snaptide log "
-            f"unregister {row.master} {site} {row.snapshot}",
+            f"A refresh tells {row.master} when it is back. If it is lost for good: "
+            f"snaptide log unregister {row.master} {site} {row.snapshot} --lost",
         )

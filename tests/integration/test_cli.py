@@ -516,6 +516,28 @@ def test_a_snapshot_that_is_gone_is_forgotten(
     assert snaptide.report("log", "list", "hq")[0]["snapshots"] == []
 
 
+def test_a_master_that_is_lost_for_good_is_told_no_more(
+    snaptide: Snaptide, flying: Directory
+) -> None:
+    """That a snapshot has switched to another one."""
+    run(
+        flying["jfk"],
+        "INSERT INTO snaptide.former_master (master_id, snapshot, master)"
+        " VALUES (gen_random_uuid(), 'seats', 'hq')",
+    )
+    found = snaptide.report("doctor", "jfk", code=3)
+    [todo] = [one["todo"] for one in found if one["subject"] == "hq:seats"]
+    command = todo.rpartition("snaptide ")[2].split()
+    assert command == ["log", "unregister", "hq", "jfk", "seats", "--lost"]
+    assert snaptide(*command).exit_code == 0
+    told = snaptide(*command)
+    assert told.exit_code == 1
+    assert "Site jfk has nothing to tell hq of seats." in told.output
+    assert snaptide.report("log", "list", "hq")[0]["snapshots"] != []
+    left = [one["subject"] for one in snaptide.report("doctor", "jfk", code=3)]
+    assert "hq:seats" not in left
+
+
 def test_names_with_commas_are_taken_as_quoted(
     snaptide: Snaptide, sites: Directory
 ) -> None:
