@@ -50,10 +50,7 @@ class PushInterrupted(SnaptideError):
     """The push stopped; what was not applied stays queued."""
 
     code = "SNP-305"
-    hint = (
-        "The next push, or the schedule, continues where it stopped. If it stops with "
-        "the same message, settle first what that names at the destination."
-    )
+    hint = "The next push goes on. If it says the same again, settle that first."
 
 
 class PastRetention(SnaptideError):
@@ -158,14 +155,12 @@ class GivesGoneColumn(SnaptideError):
     code = "SNP-337"
     hint = (
         "The value has no place to go. If other columns are in its place, say how they "
-        "are made (snaptide shape map), and retry; or apply the transaction without "
-        "it (snaptide "
-        "errors retry MASTER ID --without-gone), also with other values (--edit); or "
-        "add a column of that name at the master, and retry the transaction by its "
-        "number: it gets the value; or delete the transaction (snaptide errors "
-        "delete). Changes that leave the column alone are applied without it. If the "
-        "master computes the column (GENERATED ALWAYS AS), drop the snapshot and "
-        "create it again, so that the site computes it, too."
+        "are made (snaptide shape map), and retry; or apply the transaction without it "
+        "(snaptide errors retry MASTER ID --without-gone), also with other values "
+        "(--edit); or add a column of that name at the master, and retry by number: it "
+        "gets the value; or delete the transaction (snaptide errors delete). Changes "
+        "that leave the column alone are applied. If the master computes the column, "
+        "drop the snapshot and create it again, so that the site does so, too."
     )
 
 

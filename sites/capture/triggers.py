@@ -84,30 +84,6 @@ def are_there(
     return bool(_ARE_THERE.run(connection, **names).scalar())
 
 
-def called_from(connection: Connection, function: str) -> QualifiedName | None:
-    """The table whose triggers call a function of ours, by its name of now.
-
-    Of a table with partitions or children it is the topmost. None if there is none.
-    """
-    row = connection.execute(_CALLED_FROM, {"function": function}).one_or_none()
-    return None if row is None else QualifiedName(row.nspname, row.relname)
-
-
-_CALLED_FROM = text("""
-WITH has AS (
-    SELECT DISTINCT g.tgrelid AS oid
-    FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
-    WHERE p.proname = :function AND p.pronamespace = 'snaptide'::regnamespace
-)
-SELECT n.nspname, c.relname
-FROM has JOIN pg_class c ON c.oid = has.oid
-JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE NOT EXISTS (SELECT FROM pg_inherits i JOIN has above ON above.oid = i.inhparent
-                  WHERE i.inhrelid = has.oid)
-ORDER BY c.oid LIMIT 1
-""")
-
-
 def of_row(
     schema: ColumnElement[str],
     name: ColumnElement[str],

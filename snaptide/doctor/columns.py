@@ -12,11 +12,11 @@ from masters.catalog import snapshot_log
 from masters.log import log_function, partition, ring
 from masters.log.unloggable import why_unloggable, why_unnoticed
 from sites import QualifiedName
-from sites.capture import triggers
 from sites.catalog import SCHEMA
-from sites.names import identifier, numbered, quoted
+from sites.names import numbered
 from sites.tables.table import Column, Table, find_table
 from sites.transfer.values import unsized
+from snaptide.doctor import moved_tables
 from snaptide.doctor.finding import Finding, error, warning
 
 #: The consequence of an altered column: of a snapshot log, and of a queue.
@@ -35,8 +35,8 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
     recorded = set[QualifiedName]()
     for log in logs:
         name = QualifiedName(log.table_schema, log.table_name)
-        if moved := _moved(connection, site, name, log.log_table):
-            yield moved
+        if found := moved_tables.find(connection, site, name, log.log_table):
+            yield found
             continue
         for what in _of_log(connection, name, log):
             yield error(
@@ -51,8 +51,8 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
         recorded.add(name)
     for queue in list_queues(connection):
         name = QualifiedName(queue.base_schema, queue.base_table)
-        if moved := _moved(connection, site, name, queue.queue_table):
-            yield moved
+        if found := moved_tables.find(connection, site, name, queue.queue_table):
+            yield found
             continue
         for what in _of_queue(connection, name, queue):
             yield error(
@@ -66,35 +66,6 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
             recorded.add(name)
     for name in sorted(recorded):
         yield from _of_kind(connection, site, name)
-
-
-def _moved(
-    connection: Connection, site: str, name: QualifiedName, function: str
-) -> Finding | None:
-    """The finding that a table has another name or schema now; None if it has not.
-
-    Parameters:
-        function: the one that its triggers call.
-    """
-    if find_table(connection, name) is not None:
-        return None
-    now = triggers.called_from(connection, function)
-    if now is None:
-        return None
-    back = []
-    if now.schema != name.schema:
-        shown = identifier(now).as_string()
-        back.append(f"ALTER TABLE {shown} SET SCHEMA {quoted(name.schema)}")
-    if now.name != name.name:
-        shown = identifier(QualifiedName(name.schema, now.name)).as_string()
-        back.append(f"ALTER TABLE {shown} RENAME TO {quoted(name.name)}")
-    return error(
-        site,
-        str(name),
-        f"The table is called {now} now: its changes are recorded, but pushes and "
-        "refreshes stop.",
-        f"Give it back its name: {'; '.join(back)}",
-    )
 
 
 def _of_kind(

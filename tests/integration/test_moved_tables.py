@@ -60,3 +60,23 @@ def test_doctor_says_what_it_is_called_now(
     assert (queued(jfk), parked(hq)) == (0, [])
     assert rows(hq, "t") == rows(jfk, "t")
     assert {"before", "meanwhile"} <= {value for _, value in rows(hq, "t")}
+
+
+def test_doctor_gives_a_schema_back_that_was_renamed(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(jfk, "CREATE SCHEMA s")
+    run(hq, "CREATE SCHEMA s", "CREATE TABLE s.t (id int PRIMARY KEY)")
+    run(hq, "CREATE TABLE s.u (id int PRIMARY KEY)")
+    log(hq, "s.t", "s.u")
+    snapshots.create(jfk, "s.t", master="hq")
+    refresh(jfk, "s.t")
+    run(hq, "ALTER SCHEMA s RENAME TO other", "INSERT INTO other.t VALUES (1)")
+    found = [one for one in doctor.examine(hq) if one.subject in ("s.t", "s.u")]
+    assert [one.what.partition(":")[0] for one in found] == [
+        "The table is called other.t now",
+        "The table is called other.u now",
+    ]
+    for one in found:
+        run(hq, *one.todo.removeprefix("Give it back its name: ").split("; "))
+    refresh(jfk, "s.t")
+    assert rows(jfk, "s.t") == [(1,)]
