@@ -15,7 +15,7 @@ from sites.progress import RowsDone
 from sites.sessions.prepared import Prepared
 from sites.tables.table import Table
 from sites.words import counted, does
-from sites.writing.staged import Staged, never_updated, selected
+from sites.writing.staged import UPDATES, Staged, never_updated, selected
 
 #: The most rows that one statement writes if the caller wants to see progress.
 SLICE = 100_000
@@ -72,8 +72,10 @@ class Counted:
     def _because(self, staged: Staged, *kinds: str) -> str:
         """The columns of which changes give values that no update writes, as a reason.
 
-        A statement leaves such changes out: see `leaves_alone`.
+        An update leaves such changes out: see `leaves_alone`.
         """
+        if not {*UPDATES} & {*kinds}:
+            return ""
         given = [
             name
             for name in never_updated(staged)

@@ -172,6 +172,36 @@ def test_value_that_no_update_writes_is_not_left_as_it_was(
     assert rows(hq, "t") == expected
 
 
+@pytest.mark.parametrize(
+    ("event", "change"),
+    [
+        ("INSERT", "INSERT INTO t VALUES (2, 'b', 8)"),
+        ("DELETE", "DELETE FROM t WHERE id = 1"),
+        ("UPDATE", "UPDATE t SET v = 'b' WHERE id = 1"),
+    ],
+)
+def test_a_column_that_nothing_updates_is_not_blamed_for_other_changes(
+    sites: Directory, event: str, change: str
+) -> None:
+    always = "id int PRIMARY KEY, v text, serial int GENERATED ALWAYS AS IDENTITY"
+    link(sites, "t", always, at_site="id int PRIMARY KEY, v text, serial int")
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(jfk, "INSERT INTO t VALUES (1, 'a', 7)")
+    assert deferred.push(jfk).errors == 0
+    run(
+        hq,
+        "CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql"
+        " AS 'BEGIN RETURN NULL; END'",
+        f"CREATE TRIGGER swallow BEFORE {event} ON t FOR EACH ROW"
+        " EXECUTE FUNCTION swallow()",
+    )
+    run(jfk, change)
+    deferred.push(jfk)
+    ((number, *error),) = parked(hq)
+    assert error[:2] == ["error", "SNP-009"]
+    assert "IDENTITY" not in (deferred.show_error(hq, number).error_message or "")
+
+
 def test_masters_of_a_group_do_not_differ_without_a_word(
     make_sites: Callable[..., Directory],
 ) -> None:
