@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from psycopg import errors, sql
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, func, select, text
 
 from masters.log import log_function
 from masters.log.sql import load
@@ -38,11 +38,18 @@ _STATE = text(
 
 def install(connection: Connection) -> None:
     """Create the event trigger of this version, if it is not there and we may."""
+    wait_turn(connection)
     if why_not(connection) is None:
         return
     with suppress(errors.InsufficientPrivilege), connection.begin_nested():
         for statement in statements():
             raw(connection).execute(statement)
+
+
+def wait_turn(connection: Connection) -> None:
+    """Wait for transactions that make the first log or drop the last one."""
+    key = func.hashtext("snaptide.arming"), func.hashtext("")
+    connection.execute(select(func.pg_advisory_xact_lock(*key)))
 
 
 def remove(connection: Connection) -> None:

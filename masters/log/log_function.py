@@ -14,7 +14,7 @@ from masters.log.sql import load
 from sites.capture import triggers
 from sites.capture.triggers import same_key
 from sites.catalog import SCHEMA
-from sites.names import comma, identifiers, numbered
+from sites.names import QualifiedName, comma, identifiers, numbered
 from sites.sessions.exchange import raw
 from sites.tables.table import Table
 from sites.transfer.values import unsized
@@ -41,14 +41,23 @@ class LogCapture:
     partition: tuple[str, ...] = ()
 
 
-def wait_turn(connection: Connection) -> None:
+def wait_turn(connection: Connection, table: QualifiedName | None = None) -> None:
     """Wait for transactions that make, alter or drop logs, and keep others out.
 
     What a transaction reads before of a log may be older than what they have written:
     its function would record columns that the log does not have.
+
+    Parameters:
+        table: whose log it is; those of other tables are not waited for, as a rewrite
+            of a large table takes long. None: the logs of all.
     """
-    key = func.hashtext("snaptide.logs"), func.hashtext("")
-    connection.execute(select(func.pg_advisory_xact_lock(*key)))
+    of_all = func.hashtext("snaptide.logs"), func.hashtext("")
+    if table is None:
+        connection.execute(select(func.pg_advisory_xact_lock(*of_all)))
+        return
+    connection.execute(select(func.pg_advisory_xact_lock_shared(*of_all)))
+    of_one = func.hashtext("snaptide.logs"), func.hashtext(str(table))
+    connection.execute(select(func.pg_advisory_xact_lock(*of_one)))
 
 
 def install(connection: Connection, capture: LogCapture) -> None:

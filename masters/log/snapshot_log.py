@@ -96,7 +96,7 @@ def create_snapshot_log(
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
             # An upgrade that has gone on is seen, and refused, after the wait.
-            log_function.wait_turn(connection)
+            log_function.wait_turn(connection, name)
             identity.confirm(connection, site.name)
             _create(
                 connection,
@@ -138,7 +138,7 @@ def alter_snapshot_log(
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
-            log_function.wait_turn(connection)
+            log_function.wait_turn(connection, name)
             identity.confirm(connection, site.name)
             log = get_log(connection, name)
             _refuse_published(connection, name)
@@ -169,14 +169,15 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
         NoSnapshotLog, SnapshotLogInUse.
         TablePublished: a publication has the table.
     """
+    name = names.parse(table)
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
-            log_function.wait_turn(connection)
+            log_function.wait_turn(connection, name)
             identity.read(connection)
-            log = get_log(connection, names.parse(table))
-            _refuse_published(connection, names.parse(table))
-            users = _users(connection, names.parse(table))
+            log = get_log(connection, name)
+            _refuse_published(connection, name)
+            users = _users(connection, name)
             if users and not force:
                 raise SnapshotLogInUse(
                     f"Snapshots use the snapshot log of {table}: {', '.join(users)}.",
@@ -185,6 +186,7 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
             log_function.remove(connection, log.log_table)
             ring.drop(connection, log.log_table)
             connection.execute(delete(snapshot_log).where(snapshot_log.c.id == log.id))
+            arming.wait_turn(connection)
             if connection.scalar(select(~exists().select_from(snapshot_log))):
                 arming.remove(connection)
             faults.point("log_drop.before_commit")

@@ -7,9 +7,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 import masters
-from masters.log import log_function
+from masters.log import log_function, snapshot_log
 from sites import Site
 from snaptide import migrate
 from tests.fix_worker import eventually
@@ -69,3 +70,24 @@ def test_an_upgrade_leaves_nothing_of_a_log_that_is_dropped_meanwhile(
         logged, monkeypatch, lambda: masters.drop_snapshot_log(logged, "t")
     )
     assert run(logged, _FUNCTIONS) == []
+
+
+def test_the_log_of_another_table_is_made_while_one_is_rewritten(
+    logged: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Adding a ROWID to a large table takes long."""
+    run(logged, "CREATE TABLE large (a int)", "CREATE TABLE small (id int PRIMARY KEY)")
+    add = snapshot_log._add_rowid
+
+    def add_and_make(*given: Any) -> None:
+        add(*given)
+        try:
+            masters.create_snapshot_log(logged, "small")
+            masters.alter_snapshot_log(logged, "t", partition_columns=["b"])
+            masters.drop_snapshot_log(logged, "small")
+        except OperationalError:
+            pytest.fail("it waits for the other one")
+
+    monkeypatch.setattr(snapshot_log, "_add_rowid", add_and_make)
+    masters.create_snapshot_log(logged, "large", with_rowid=True)
+    assert [one.table for one in masters.list_snapshot_logs(logged)] == ["large", "t"]
