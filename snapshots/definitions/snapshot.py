@@ -102,6 +102,8 @@ class Snapshot:
     position: str | None = None
     #: the image that its first rows are from; None if a refresh has brought them
     image: uuid.UUID | None = None
+    #: how it was filled or refreshed last
+    last_method: str | None = None
 
     @property
     def qualified(self) -> QualifiedName:

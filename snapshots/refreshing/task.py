@@ -45,6 +45,7 @@ from snapshots.definitions.refresh_group import RefreshGroup
 from snapshots.definitions.refresh_notes import ASK, START, Steps
 from snapshots.definitions.snapshot import Behind, Snapshot
 from snapshots.differences import difference
+from snapshots.differences.window import LOAD
 from snapshots.errors import (
     ConditionBroken,
     ErrorsAtMaster,
@@ -86,8 +87,8 @@ class Task:
         return snapshot.tables_of(self.members)
 
     def from_images(self) -> dict[str, str]:
-        """What those snapshots show whose first rows are from an image."""
-        filled = [one for one in self.members if one.image and one.loaded]
+        """What those snapshots show that no refresh has compared since an image."""
+        filled = [m for m in self.members if m.image and m.last_method == LOAD]
         shown = {one.key: self.group.shown_by(one) for one in filled}
         return {key: position for key, position in shown.items() if position}
 

@@ -344,3 +344,19 @@ def test_dropped_after_a_load_began(master: Directory, tmp_path: Path) -> None:
     snapshots.load_image(jfk, "p", tmp_path / "i")
     assert methods(jfk, "p") == {"fast"}
     assert_equal_to_master(jfk)
+
+
+def test_a_refresh_that_could_not_tell_the_master_is_followed_by_a_fast_one(
+    master: Directory, tmp_path: Path
+) -> None:
+    """The rows are not those of the image any more: a refresh has compared them."""
+    hq, jfk = master["hq"], master["jfk"]
+    make(hq, tmp_path / "i", "p")
+    snapshots.create(jfk, "p", master="hq")
+    snapshots.load_image(jfk, "p", tmp_path / "i")
+    run(hq, "UPDATE public.p SET v = 'D' WHERE id = 1")
+    with broken_off_at("refresh.after_merge"):
+        snapshots.refresh(jfk, "p")
+    run(hq, "UPDATE public.p SET v = 'E' WHERE id = 1")
+    snapshots.refresh(jfk, "p", method="f")
+    assert_equal_to_master(jfk)
