@@ -8,7 +8,13 @@ from deferred.batches import work
 from deferred.queues import queue
 from masters.log import registration
 from sites import faults
-from sites.errors import OtherSchema, SiteChanged, SiteUnreachable, StillNeeded
+from sites.errors import (
+    OtherSchema,
+    SiteChanged,
+    SiteNotInitialised,
+    SiteUnreachable,
+    StillNeeded,
+)
 from sites.sessions import identity
 from sites.sessions.site import Site
 from sites.tables import ddl, locks, views
@@ -123,6 +129,16 @@ def _refuse_kept(connection: Connection, found: Snapshot) -> None:
         )
 
 
+#: Nobody answers as the master; or it is not known whether it is the master that does.
+_NOT_THERE = (
+    SiteUnreachable,
+    SiteNotInitialised,
+    SiteChanged,
+    MasterChanged,
+    OtherSchema,
+)
+
+
 def _unregister(
     site: Site,
     group: RefreshGroup,
@@ -139,7 +155,7 @@ def _unregister(
             refresh_group.refuse_another(them, group)
             registration.unregister(connection, who.site_id, [found.key])
         work.sweep(home)
-    except (SiteUnreachable, SiteChanged, MasterChanged, OtherSchema) as error:
+    except _NOT_THERE as error:
         if not force:
             raise MasterUnreachable(
                 f"{error.message} The master would keep its log for {found.key}.",

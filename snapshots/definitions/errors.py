@@ -259,9 +259,10 @@ class MasterUnreachable(SnaptideError):
 
     code = "SNP-241"
     hint = (
-        "Drop with --force. When the master is back, run: snaptide log unregister "
-        "MASTER SITE SNAPSHOT. Until then its log keeps rows for a snapshot that no "
-        "longer exists."
+        "If the master was restored, or a standby has taken over, run first: snaptide "
+        "site check MASTER --repair. Otherwise drop with --force. When the master is "
+        "back, run: snaptide log unregister MASTER SITE SNAPSHOT. Until then its log "
+        "keeps rows for a snapshot that no longer exists."
     )
 
 

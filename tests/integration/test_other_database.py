@@ -167,6 +167,21 @@ def test_a_snapshot_is_not_unregistered_at_another_database(
     assert run(hq, REGISTERED) == []
 
 
+def test_where_an_empty_database_has_the_masters_name_force_drops(
+    sites: Directory,
+) -> None:
+    """As if nobody answered: that is all that is left of a master that was lost."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, f"CREATE TABLE orders ({COLUMNS})")
+    log(hq, "orders")
+    snapshots.create(jfk, "orders", master="hq", updatable=True)
+    with Directory({"hq": hq.url.set(database="postgres"), "jfk": jfk.url}) as lost:
+        with pytest.raises(MasterUnreachable, match="has no schema snaptide"):
+            snapshots.drop(lost["jfk"], "orders")
+        snapshots.drop(lost["jfk"], "orders", force=True)
+    assert snapshots.list_snapshots(jfk) == []
+
+
 @pytest.mark.usefixtures("spark")
 def test_a_former_master_is_told_when_it_has_its_name_again(
     make_sites: Callable[..., Directory], with_stranger: Stranger
