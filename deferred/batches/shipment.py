@@ -259,7 +259,7 @@ def _staged(
         named, carried = target_columns.present(queue, table)
         target_columns.refuse_unknown(table, carried)
     if queue.target_numbers is not None:
-        carried = target_columns.written(named, table, carried)
+        carried = named.taken(table, carried)
     if lifts and len(carried) < len(named.columns):
         lift = lifting.found(target, named, table, carried)
         if lift is not None:

@@ -92,6 +92,17 @@ class Queue:
         now = tuple(map(there.get, self.columns))
         return (self.target_oid, self.target_numbers) == (target.oid, now)
 
+    def taken(self, target: Table, carried: Sequence[str]) -> tuple[str, ...]:
+        """The carried columns that a table takes values of: it computes the others.
+
+        A value for one of the others has no place to go, as if the column were gone.
+        """
+        return tuple(
+            name
+            for name in carried
+            if name in self.identity_columns or not target.column(name).generated
+        )
+
     def sql(self) -> sa.TableClause:
         """The queue table for use in statements."""
         images: list[sa.ColumnClause[Any]] = [

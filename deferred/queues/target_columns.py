@@ -94,18 +94,6 @@ def present(queue: Queue, target: Table) -> tuple[Queue, tuple[str, ...]]:
     )
 
 
-def written(queue: Queue, target: Table, carried: Sequence[str]) -> tuple[str, ...]:
-    """The carried columns that a table takes values of, as it does not compute them.
-
-    A value for one of the others has no place to go, as if the column were gone.
-    """
-    return tuple(
-        name
-        for name in carried
-        if name in queue.identity_columns or not target.column(name).generated
-    )
-
-
 def unlike(name: str, others: Collection[str]) -> str:
     """A name like this one that no other has."""
     while name in others:
