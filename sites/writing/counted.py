@@ -78,7 +78,7 @@ class Counted:
             return ""
         given = [
             name
-            for name in never_updated(staged)
+            for name in never_updated(staged, staged.beside_key)
             if staged.has_old and self._gives(staged, name, *kinds)
         ]
         if not given:

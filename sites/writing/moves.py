@@ -22,7 +22,14 @@ from sqlalchemy.sql.dml import Update
 from sites.errors import NoFreeValue, RowCountMismatch
 from sites.names import QualifiedName
 from sites.tables.references import referring
-from sites.writing.staged import MOVE, Staged, leaves_alone, selected, updated
+from sites.writing.staged import (
+    MOVE,
+    Staged,
+    leaves_alone,
+    never_updated,
+    selected,
+    updated,
+)
 from sites.writing.unique_values import free_value, has_free_values
 
 #: A row that was inserted under its new key, so that the old row is to be deleted.
@@ -33,7 +40,8 @@ def move(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
     """The statement that updates rows and their keys, except keys GENERATED ALWAYS."""
     target = staged.table.sql()
     columns = [staged.table.column(name) for name in staged.columns]
-    stays = (staged.old(name) == staged.new(name) for name in _never_updated(staged))
+    keys = never_updated(staged, staged.identity)
+    stays = (staged.old(name) == staged.new(name) for name in keys)
     return (
         sa.update(target)
         .values(
@@ -51,11 +59,6 @@ def move(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
             *leaves_alone(staged, target),
         )
     )
-
-
-def _never_updated(staged: Staged) -> list[str]:
-    """Columns of the key that are GENERATED ALWAYS AS IDENTITY."""
-    return [c for c in staged.identity if staged.table.column(c).identity == "a"]
 
 
 def free_keys(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> None:
@@ -225,7 +228,7 @@ def prepared(
     for staged, count in paired:
         followed = any(staged.table.column(c).followed for c in staged.identity)
         below = not followed and moves_below(staged.table.qualified)
-        if count.get(MOVE) and (below or _never_updated(staged)):
+        if count.get(MOVE) and (below or never_updated(staged, staged.identity)):
             count = copy(connection, staged, count, rows)
         found.append((staged, count))
     return found

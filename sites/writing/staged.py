@@ -179,22 +179,21 @@ def updated(
     return case((unchanged, target.c[name]), else_=new)
 
 
-def never_updated(staged: Staged) -> list[str]:
-    """Columns beside the key that are GENERATED ALWAYS AS IDENTITY.
+def never_updated(staged: Staged, names: Sequence[str]) -> list[str]:
+    """Those of some columns that are GENERATED ALWAYS AS IDENTITY.
 
     PostgreSQL takes values of them from an INSERT alone.
     """
-    return [
-        name for name in staged.beside_key if staged.table.column(name).identity == "a"
-    ]
+    return [name for name in names if staged.table.column(name).identity == "a"]
 
 
 def leaves_alone(staged: Staged, target: TableClause) -> list[ColumnElement[bool]]:
-    """Conditions that a change gives no other value to columns of `never_updated`.
+    """Conditions that a change gives no other value to columns that no update writes.
 
-    An update without them would be taken for one that has written all values.
+    They are about columns beside the key. An update without them would be taken for one
+    that has written all values.
     """
-    names = never_updated(staged)
+    names = never_updated(staged, staged.beside_key)
     return [updated(staged, target, name) == target.c[name] for name in names]
 
 
