@@ -208,6 +208,13 @@ class _File(_Member, DAVNonCollection):
         self._entry = entry
         self._upload: _Upload | None = None
 
+    def below(self, connection: Connection, tables: Tables) -> list[Entry]:
+        """The same; of a file that is another one by now, nothing is done to it."""
+        found = super().below(connection, tables)
+        if [one.id for one in found] != [_id(self._entry)]:
+            raise MovedOn(MEANWHILE)  # If-Match was asked of another one
+        return found
+
     def _of_entry(self, read: Callable[[Entry], _Made]) -> _Made | None:
         return None if self._entry is None else read(self._entry)
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from xml.etree import ElementTree
@@ -160,6 +161,34 @@ def test_a_file_that_others_write_during_an_upload_is_not_replaced(hq: Site) -> 
         slow.end_write(with_errors=False)
     assert refused.value.value == 409
     assert provider.get_resource_inst("/a.txt", environ).get_content().read() == text
+
+
+@pytest.mark.parametrize("what", ["delete", "move", "replace"])
+def test_a_file_that_others_have_written_meanwhile_is_left(hq: Site, what: str) -> None:
+    folders.create(hq, "docs")
+    provider = Provider(hq, tables.named("docs"))
+    environ = {"REQUEST_METHOD": "PUT", "wsgidav.provider": provider}
+    for name in ("a.txt", "b.txt"):
+        file = provider.get_resource_inst("/", environ).create_empty_resource(name)
+        file.begin_write().write(b"before")
+        file.end_write(with_errors=False)
+    found, other = (
+        provider.get_resource_inst(f"/{name}.txt", environ) for name in "ab"
+    )
+    newer = provider.get_resource_inst("/a.txt", environ)
+    newer.begin_write().write(b"newer")
+    newer.end_write(with_errors=False)
+    verbs = {
+        "delete": found.delete,
+        "move": partial(found.move_recursive, "/c.txt"),
+        "replace": partial(other._move, "/a.txt", found),
+    }
+    with pytest.raises(DAVError) as refused:
+        verbs[what]()
+    assert refused.value.value == 409
+    for name, content in (("a", b"newer"), ("b", b"before")):
+        left = provider.get_resource_inst(f"/{name}.txt", environ)
+        assert left.get_content().read() == content
 
 
 def test_a_file_that_is_gone_does_not_take_the_place_of_another(hq: Site) -> None:
