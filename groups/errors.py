@@ -186,6 +186,6 @@ class DecidedElsewhere(GroupError):
     hint = (
         "Correct the url of that site in snaptide.toml, so that it leads to the "
         "database that began the change. If that one is lost, roll the transaction "
-        "back: by snaptide group leave SITE GROUP --force, or, where the site does not "
-        "know the group yet, by ROLLBACK PREPARED with its name."
+        "back: snaptide group leave SITE GROUP --force. Where the site does not know "
+        "the group yet, GROUP is the id that the message has."
     )

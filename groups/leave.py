@@ -13,7 +13,8 @@ from groups import group as groups
 from groups import table_queue
 from groups.arrange import leave
 from groups.change import lock_writers
-from groups.errors import DecidedElsewhere, StillMaster
+from groups.errors import DecidedElsewhere, NoSuchGroup, StillMaster
+from groups.everywhere import prepared
 from groups.group import Group
 from groups.unfinished import finish, finish_group, undo_prepared
 from sites import Site
@@ -43,6 +44,8 @@ def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
 
     Parameters:
         site: the site that leaves; no other is changed.
+        name: the group's name. A site that was to join does not know it yet: with
+            `force`, the group's id rolls back what was prepared for that.
         force: leave even if the master definition site cannot be asked, because it is
             away or another database has its name. Transactions that a command there
             has left prepared here are then rolled back.
@@ -57,8 +60,13 @@ def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
     # What it cannot end of other groups does not matter here.
     with suppress(SiteUnreachable, DecidedElsewhere):
         finish(site)
-    with identity.confirmed(site) as connection:
-        group = groups.get(connection, site.name, name)
+    try:
+        with identity.confirmed(site) as connection:
+            group = groups.get(connection, site.name, name)
+    except NoSuchGroup:
+        if not _leave_unjoined(site, name, force=force):
+            raise
+        return LeaveReport(group=name, master=site.name, given_up={})
     _refuse_member(site, group, force=force)
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
@@ -69,6 +77,28 @@ def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
             given_up = _undelivered(connection, group)
             leave(connection, group)
     return LeaveReport(group=name, master=site.name, given_up=given_up)
+
+
+def _leave_unjoined(site: Site, group: str, *, force: bool) -> bool:
+    """Roll back what a site was to join a group with; whether there was anything.
+
+    What the definition site can still be asked about is ended as that says.
+
+    Parameters:
+        group: its id.
+    """
+    rolled_back = False
+    with site.session() as connection:
+        left = {one for one in prepared(connection).values() if str(one.group) == group}
+    for branch in left:
+        try:
+            finish_group(site, branch.home, branch.group)
+        except (SiteUnreachable, DecidedElsewhere):
+            if not force:
+                raise
+            undo_prepared(site, branch.group)
+            rolled_back = True
+    return rolled_back
 
 
 def _refuse_member(site: Site, group: Group, *, force: bool) -> None:

@@ -221,7 +221,8 @@ def leave(
 ) -> None:
     """Have a site leave a group that has forgotten it; its tables stay as they are.
 
-    Run it at the site that was away. It says how many calls that site had not sent.
+    Run it at the site that was away. It says how many calls that site had not sent. If
+    the definition site was lost while the site joined, GROUP is the id in SNP-526.
 
     Example: snaptide group leave lax flights
     """

@@ -201,9 +201,10 @@ def test_a_lost_database_decides_on_no_other_group(
     """What other definition sites have decided is ended as they say."""
     sites = make_sites("hq", "lax", "bos")
     lax, group = sites["lax"], found_group(sites, "hq", "lax")
+    unknown = uuid.uuid4()
     for id_, home, home_id in (
         (group.id, "hq", None),
-        (uuid.uuid4(), "bos", uuid.uuid4()),
+        (unknown, "bos", uuid.uuid4()),
     ):
         gid = Branch(group=id_, version=1, leaves=False, home=home, home_id=home_id).gid
         with lax.connect() as connection:
@@ -217,8 +218,13 @@ def test_a_lost_database_decides_on_no_other_group(
     [left] = prepared(sites)
     with pytest.raises(DecidedElsewhere, match=left):
         finish(lax)
-    with lax.connect() as connection:
-        connection.rollback_prepared(left, recover=True)
+    with pytest.raises(DecidedElsewhere, match=left):
+        groups.leave_group(lax, str(unknown))
+    with pytest.raises(groups.NoSuchGroup):
+        groups.leave_group(lax, str(uuid.uuid4()), force=True)
+    assert groups.leave_group(lax, str(unknown), force=True).given_up == {}
+    assert prepared(sites) == []
+    assert run(lax, "SELECT to_regclass('of_bos')") == [(None,)]
 
 
 def prepared(sites: Directory) -> list[str]:
