@@ -137,6 +137,7 @@ def against_ddl(connection: Connection, *tables: QualifiedName) -> None:
 
     Raises:
         psycopg.errors.UndefinedTable: one of them is gone.
+        psycopg.errors.InvalidSchemaName: the schema of one is gone.
     """
     if tables:
         names = sql.SQL(", ").join(map(identifier, dict.fromkeys(tables)))

@@ -308,7 +308,7 @@ def hold(
             f"{error.diag.message_primary}: it was never granted to this site, or is "
             "granted no more."
         ) from error
-    except pg.UndefinedTable as error:
+    except (pg.UndefinedTable, pg.InvalidSchemaName) as error:
         connection.rollback()
         for table in tables:
             describe(connection, table)

@@ -71,6 +71,8 @@ def test_doctor_gives_a_schema_back_that_was_renamed(sites: Directory) -> None:
     snapshots.create(jfk, "s.t", master="hq")
     refresh(jfk, "s.t")
     run(hq, "ALTER SCHEMA s RENAME TO other", "INSERT INTO other.t VALUES (1)")
+    with pytest.raises(SnaptideError, match=r"There is no table s\.t"):
+        refresh(jfk, "s.t")
     found = [one for one in doctor.examine(hq) if one.subject in ("s.t", "s.u")]
     assert [one.what.partition(":")[0] for one in found] == [
         "The table is called other.t now",
