@@ -86,7 +86,7 @@ def test_another_does_its_work(
     run(orders["jfk"], END_LOCKS)
     run(orders["jfk"], COUNT_UP)
     services.worker()
-    # Celery may lose a task that it gives to a worker which starts.
+    # A task that is taken back from a worker which stands still may vanish from Redis.
     ask()
     eventually(lambda: queued(orders["jfk"]) <= 1, what="the work to be done")
     stalled.go_on()
