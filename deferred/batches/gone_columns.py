@@ -22,6 +22,7 @@ from deferred.errors import GivesGoneColumn
 from deferred.queues import given_values
 from deferred.queues.queue import Queue
 from sites.names import QualifiedName
+from sites.tables.table import find_table
 from sites.transfer import encodings
 from sites.writing.misfits import SHOWN
 from sites.writing.staged import Staged
@@ -190,17 +191,12 @@ def gives(
     value: str = "a value",
 ) -> str:
     """Say which call gives a value to a column that takes none any more."""
-    named = {"schema": table.schema, "table": table.name, "name": name}
-    computed = connection.scalar(_COMPUTED, named)
+    there = find_table(connection, table)
+    computed = there is not None and any(
+        column.name == name and column.generated for column in there.columns
+    )
     what = "is generated now" if computed else "is gone"
     return f"Column {name} of {table} {what}, and call {call_no} gives it {value}."
-
-
-_COMPUTED = sa.text(
-    "SELECT EXISTS (SELECT FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
-    " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema"
-    " AND c.relname = :table AND a.attname = :name AND a.attgenerated <> '')"
-)
 
 
 def _shown(value: str | None) -> str:
