@@ -211,9 +211,13 @@ class _File(_Member, DAVNonCollection):
     def below(self, connection: Connection, tables: Tables) -> list[Entry]:
         """The same; of a file that is another one by now, nothing is done to it."""
         found = super().below(connection, tables)
-        if [one.id for one in found] != [_id(self._entry)]:
-            raise MovedOn(MEANWHILE)  # If-Match was asked of another one
+        self._refuse_another(next(iter(found), None))
         return found
+
+    def _refuse_another(self, now: Entry | None) -> None:
+        """Refuse an entry that is not the one of which If-Match was asked."""
+        if _id(now) != _id(self._entry):
+            raise MovedOn(MEANWHILE)
 
     def _of_entry(self, read: Callable[[Entry], _Made]) -> _Made | None:
         return None if self._entry is None else read(self._entry)
@@ -261,8 +265,7 @@ class _File(_Member, DAVNonCollection):
         name = self.name_within
         with self.provider.transaction() as (connection, tables):
             before = entries.find(connection, tables, name)
-            if _id(before) != _id(self._entry):  # If-Match was asked of another one
-                raise MovedOn(MEANWHILE)
+            self._refuse_another(before)
             if before is not None:
                 entries.remove(connection, tables, [before])
             self._entry = Entry(
