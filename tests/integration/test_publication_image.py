@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import snapshots
-from sites import Directory, faults
-from sites.faults import InjectedFault
+from sites import Directory
 from tests.fix_worlds import prepared_once
 from tests.granted import STORE, grant_sales, ids, let_in, publish_sales, stores
+from tests.grouped import broken_off_at
 from tests.imaged import away
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -28,17 +27,14 @@ def published(sites: Directory) -> None:
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_rows_that_are_not_granted_leave_with_the_first_refresh(
-    published: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: bool
+    published: Directory, tmp_path: Path, begun: bool
 ) -> None:
     """Also if the master has known the snapshot since a refresh that was killed."""
     with let_in(published) as jfk:
         snapshots.create(jfk, "sale", master="hq", updatable=True)
         if begun:
-            with monkeypatch.context() as patch:
-                patch.setenv("SNAPTIDE_FAULT", "refresh.after_register:error")
-                patch.setattr(faults, "_hits", Counter())
-                with pytest.raises(InjectedFault):
-                    snapshots.refresh(jfk, "sale")
+            with broken_off_at("refresh.after_register"):
+                snapshots.refresh(jfk, "sale")
         snapshots.make_image(published["hq"], tmp_path / "image", ["sale"])
         with away(jfk) as alone:
             snapshots.load_image(alone["jfk"], "sale", tmp_path / "image")
