@@ -224,7 +224,7 @@ def drop_held(driver: Driver) -> None:
     """
     if session := _sessions.get(driver):
         session.held.clear()
-        settle(driver)
+    settle(driver)
 
 
 def forget(driver: Driver) -> None:
@@ -287,8 +287,7 @@ def _start(driver: Driver, asked: Sequence[Later], *, apart: bool) -> None:
     settle(driver)
     session, pgconn = _session(driver), driver.pgconn
     # What Python cannot carry is refused before anything is sent, and the rest waits.
-    each = [*session.held, *asked]
-    sending = [(one, _dumped(session, one.statement)) for one in each]
+    sending = [(o, _dumped(session, o.statement)) for o in (*session.held, *asked)]
     # What is held waits in a transaction, also for statements that need none.
     begins = (
         (session.held or not apart)
@@ -319,9 +318,9 @@ def _receive(driver: Driver, session: _Session) -> None:
     """Wait for what was sent, and give each statement its answer if all are good."""
     answers, session.sent, pgconn = session.sent, [], driver.pgconn
     with driver.lock, _leaving_at_failure(pgconn):
-        results = driver.wait(_results(pgconn, len(answers) + 1))
+        results = driver.wait(_results(pgconn))
     pgconn.exit_pipeline_mode()
-    for result in results[:-1]:
+    for result in results:
         if result.status not in _GOOD:
             session.former += session.new.values()
             raise errors.error_from_result(result, driver.info.encoding)
@@ -376,11 +375,13 @@ def _send(pgconn: PGconn, session: _Session, statement: _Dumped) -> bool:
     return not known
 
 
-def _results(pgconn: PGconn, count: int) -> PQGen[list[PGresult]]:
-    """Read results one after the other."""
+def _results(pgconn: PGconn) -> PQGen[list[PGresult]]:
+    """Read all: a commit without a statement, or a timeout, can fail at the end."""
     found: list[PGresult] = []
-    for _ in range(count):
-        found += yield from generators.fetch_many(pgconn)
+    while some := (yield from generators.fetch_many(pgconn)):
+        if some[0].status == ExecStatus.PIPELINE_SYNC:
+            break
+        found += some
     return found
 
 

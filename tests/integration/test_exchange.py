@@ -257,6 +257,22 @@ def test_what_was_sent_and_failed_is_heard_of_without_a_transaction(hq: Site) ->
     assert _done(hq) == [3]
 
 
+def test_what_fails_after_all_statements_is_heard_of(hq: Site) -> None:
+    """A session answers once more then than it was asked; others can use it later."""
+    run(
+        hq,
+        "ALTER TABLE done ADD CONSTRAINT once UNIQUE (n) DEFERRABLE INITIALLY DEFERRED",
+    )
+    with hq.session() as connection:
+        with autocommit(connection):
+            exchange(connection, _ADD.bound(n=1))
+            with pytest.raises(DBAPIError, match="once"):
+                exchange(connection, _ADD.bound(n=1), _ADD.bound(n=2))
+        _ADD.run(connection, n=3)
+        connection.commit()
+    assert _done(hq) == [1, 3]
+
+
 def test_what_is_held_stays_in_its_transaction_if_others_are_sent(hq: Site) -> None:
     with hq.session() as connection:
         _ADD.hold(connection, n=1)
