@@ -15,9 +15,10 @@ from sqlalchemy import Connection, Select, Text, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from sites.extras import pa, pc
+from sites.sessions.exchange import Later
 from sites.sessions.site import Site
 from sites.transfer import arrow
-from sites.transfer.transport import copy_out_csv, literal_text
+from sites.transfer.transport import ask, literal_text
 from sites.transfer.types import NativeType
 from sites.transfer.values import array_text
 
@@ -54,7 +55,7 @@ class Side:
             many: whether it is likely to find more than a few rows.
         """
         if not many:
-            return arrow.from_csv(copy_out_csv(self.at, query), shape)
+            return arrow.from_texts(ask(self.at, query)[0].texts(), shape)
         sql = literal_text(query)
         self.site.release()
         found = arrow.read_table(self.site.libpq_uri(), sql, snapshot=self.moment())
@@ -78,21 +79,29 @@ class Sides:
             return theirs.result(), present
 
     def read_apart(
-        self, there: Select[Any], here: Select[Any], shape: pa.Schema
-    ) -> tuple[pa.Table, pa.Table]:
+        self, wanted: Sequence[tuple[Select[Any], Select[Any], pa.Schema]]
+    ) -> list[tuple[pa.Table, pa.Table]]:
         """Read few rows from both, each once, without those that both print alike.
 
         What a site has pushed comes back with its next refresh, and mostly as the site
-        has it: such a row is not parsed, and Spark does not see it.
+        has it: Spark does not see such a row. The queries share a round trip.
+
+        Parameters:
+            wanted: by snapshot, the queries at both sides, and how images look.
         """
-        with ThreadPoolExecutor(max_workers=1) as beside:
-            others = beside.submit(copy_out_csv, self.master.at, there)
-            mine = dict.fromkeys(copy_out_csv(self.site.at, here))
-            theirs = dict.fromkeys(others.result())
-        return (
-            arrow.from_csv([row for row in theirs if row not in mine], shape),
-            arrow.from_csv([row for row in mine if row not in theirs], shape),
-        )
+        if not wanted:
+            return []
+        there = ask(self.master.at, *(there for there, _, _ in wanted))
+        here = ask(self.site.at, *(here for _, here, _ in wanted))
+        found: list[tuple[pa.Table, pa.Table]] = []
+        for theirs, mine, (_, _, shape) in zip(there, here, wanted, strict=True):
+            sides = dict.fromkeys(theirs.texts()), dict.fromkeys(mine.texts())
+            others = [row for row in sides[0] if row not in sides[1]]
+            present = [row for row in sides[1] if row not in sides[0]]
+            found.append(
+                (arrow.from_texts(others, shape), arrow.from_texts(present, shape))
+            )
+        return found
 
 
 def none(names: Sequence[str]) -> Keys:
@@ -112,23 +121,35 @@ def read(
     query: Select[Any],
     names: Sequence[str],
     most: Callable[[], int] | None = None,
+    asked: Later | None = None,
 ) -> Keys | None:
     """Keys that a query finds; None if there are too many.
 
     Parameters:
         most: says how many are allowed; asked only if there are more than a few.
+        asked: the first ones, if the database was asked for them before.
     """
-    found = query.subquery()
-    columns: list[Any] = [cast(found.c[name], Text).label(name) for name in names]
-    texts = select(*columns)
-    first = side.read(texts.limit(FEW + 1), _shape(names), many=False)
-    limit = most() if most and first.num_rows > ALWAYS_FEW else None
-    if first.num_rows <= FEW:
-        every = first
+    texts = _texts(query, names)
+    found = (asked or ask(side.at, first(query, names))[0]).texts()
+    few = arrow.from_texts(found, _shape(names))
+    limit = most() if most and few.num_rows > ALWAYS_FEW else None
+    if few.num_rows <= FEW:
+        every = few
     else:
         texts = texts if limit is None else texts.limit(limit + 1)
         every = side.read(texts, _shape(names), many=True)
     return None if limit is not None and every.num_rows > limit else every
+
+
+def first(query: Select[Any], names: Sequence[str]) -> Select[Any]:
+    """The query for the first keys of those that a query finds, one more than a few."""
+    return _texts(query, names).limit(FEW + 1)
+
+
+def _texts(query: Select[Any], names: Sequence[str]) -> Select[Any]:
+    found = query.subquery()
+    columns: list[Any] = [cast(found.c[name], Text).label(name) for name in names]
+    return select(*columns)
 
 
 def of_images(images: pa.Table, names: Sequence[str]) -> Keys:

@@ -36,6 +36,7 @@ _BEGIN = {
     IsolationLevel.REPEATABLE_READ: b"BEGIN ISOLATION LEVEL REPEATABLE READ",
     IsolationLevel.SERIALIZABLE: b"BEGIN ISOLATION LEVEL SERIALIZABLE",
 }
+_STRING = psycopg.adapters.types["text"].oid
 _numbers = itertools.count(1)
 
 #: A session keeps so many statements at most.
@@ -85,15 +86,14 @@ class Later:
         Raises:
             sqlalchemy.exc.DBAPIError: it failed, or one that was sent with it.
         """
-        session, result = self._answered()
-        return _answer(session, self.statement, result)
+        return _answer(self.statement, *self._answered())
 
-    def texts(self) -> list[list[str | None]]:
+    def texts(self) -> list[tuple[str | None, ...]]:
         """The rows as the server prints them; sends and raises as `answer` does."""
-        _, found = self._answered()
-        columns = range(found.nfields)
-        rows = ([found.get_value(n, m) for m in columns] for n in range(found.ntuples))
-        return [[None if v is None else v.decode() for v in row] for row in rows]
+        session, found = self._answered()
+        session.values.set_pgresult(found, set_loaders=False)
+        session.values.set_loader_types([_STRING] * found.nfields, Format.TEXT)
+        return session.values.load_rows(0, found.ntuples, tuple)
 
     def _answered(self) -> tuple[_Session, PGresult]:
         assert self.at is not None
@@ -151,7 +151,7 @@ def send(connection: Connection, *statements: Bound) -> list[Later]:
     at = connection, driver_of(connection)
     asked = [Later(one, at) for one in statements]
     with reported(connection, said=statements[0]):
-        _start(at[1], asked, apart=True)
+        _start(at[1], asked, apart=not connection.in_transaction())
     return asked
 
 
@@ -286,7 +286,7 @@ def _start(driver: Driver, asked: Sequence[Later], *, apart: bool) -> None:
     """Send statements, after those that are held; wait for what was sent before."""
     settle(driver)
     session, pgconn = _session(driver), driver.pgconn
-    # What Python cannot carry is refused before anything is sent, and the rest waits.
+    # What Python cannot carry is refused before any is sent, and the rest waits.
     sending = [(o, _dumped(session, o.statement)) for o in (*session.held, *asked)]
     # What is held waits in a transaction, also for statements that need none.
     begins = (
@@ -385,7 +385,7 @@ def _results(pgconn: PGconn) -> PQGen[list[PGresult]]:
     return found
 
 
-def _answer(session: _Session, statement: Bound, result: PGresult) -> Answer:
+def _answer(statement: Bound, session: _Session, result: PGresult) -> Answer:
     values, count = session.values, result.nfields
     values.set_pgresult(result)
     metadata = session.metadata.get(statement.text)

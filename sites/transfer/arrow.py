@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from sites.errors import NoConnectionFree, SnaptideError
-from sites.extras import pa
+from sites.extras import pa, pc
 from sites.sessions import full
 from snaptide_imports import lazily
 
@@ -42,9 +42,6 @@ _SNAPSHOT = re.compile(r"[0-9A-F]{8}-[0-9A-F]{8}-[0-9]+")
 
 #: Rows in a piece of CSV.
 _PIECE_ROWS = 10_000
-
-#: Bytes of CSV that are parsed together; a row has to fit.
-_BLOCK = 2**30
 
 #: Only we use a stage: another session that locks it will not release it soon. And a
 #: session whose lock we wait for may in turn wait for us in a way that no server can
@@ -141,47 +138,26 @@ def csv(table: pa.Table) -> Iterator[bytes]:
         yield piece.getvalue().to_pybytes()
 
 
-def from_csv(rows: Sequence[bytes], schema: pa.Schema) -> pa.Table:
-    """Read rows that COPY has printed as CSV, with all values but NULL in quotes.
+def from_texts(rows: Sequence[Sequence[str | None]], schema: pa.Schema) -> pa.Table:
+    """Make rows of values as the database prints them.
 
     Parameters:
         schema: as `schema()` makes it, in the order of the columns.
     """
     if not rows:
         return schema.empty_table()
-    printed = {f.name: _printed(f.type) for f in schema}
-    found = text_of_rows.read_csv(
-        pa.BufferReader(b"".join(rows)),
-        text_of_rows.ReadOptions(column_names=schema.names, block_size=_BLOCK),
-        # With one column, an empty line is a row with NULL.
-        text_of_rows.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-        text_of_rows.ConvertOptions(
-            column_types=printed,
-            null_values=[""],
-            true_values=["t"],
-            false_values=["f"],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    columns = [
-        _bytes(column) if pa.types.is_binary(field.type) else column
-        for field, column in zip(schema, found.columns, strict=True)
-    ]
+    printed = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+    columns = [_typed(p, one.type) for p, one in zip(printed, schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _printed(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_binary(kind) else kind
-
-
-def _bytes(printed: pa.ChunkedArray) -> pa.Array:
-    """Binary values that the database has printed."""
-    values = printed.to_pylist()
-    return pa.array(
-        [None if v is None else bytes.fromhex(v.removeprefix("\\x")) for v in values],
-        pa.binary(),
-    )
+def _typed(printed: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_boolean(kind):
+        return pc.equal(printed, "t")
+    if pa.types.is_binary(kind):
+        each = (v and bytes.fromhex(v.removeprefix("\\x")) for v in printed.to_pylist())
+        return pa.array(each, kind)
+    return printed.cast(kind)
 
 
 def _hex(values: pa.Array) -> pa.Array:

@@ -23,7 +23,7 @@ from sqlalchemy.types import TypeEngine
 from sites import faults
 from sites.names import comma, identifiers
 from sites.progress import RowsDone
-from sites.sessions.exchange import Bound, exchange, hold, raw, reported
+from sites.sessions.exchange import Bound, Later, exchange, hold, raw, reported
 from sites.sessions.exchange import send as send_apart
 
 #: The protocol counts the values of a statement in two bytes.
@@ -124,24 +124,26 @@ def rows(source: Connection, query: str) -> Iterator[tuple[str | None, ...]]:
         yield from cast("Iterator[tuple[str | None, ...]]", found.rows())
 
 
+def ask(source: Connection, *queries: SelectBase) -> list[Later]:
+    """Send queries that find few rows, and go on; read the `texts` of each afterwards.
+
+    They share a round trip. Rows of the same values are printed alike, by whatever
+    database.
+    """
+    texts = map(literal_text, queries)
+    raw(source)  # begins a transaction, whose moment they see
+    return send_apart(source, *(Bound(one.encode(), kept=False) for one in texts))
+
+
 def copy_out(source: Connection, query: str, write: Callable[[bytes], object]) -> int:
     """Hand out the rows of a query as COPY prints them; return how many they are."""
     out = _OUT.format(sql.SQL(query))
-    return _read(source, out, write)
-
-
-def _read(
-    source: Connection,
-    out: sql.Composed,
-    write: Callable[[bytes], object],
-    piece: int = PIECE,
-) -> int:
     with (
         reported(source),
         raw(source).cursor() as reader,
         reader.copy(out) as found,
     ):
-        return hand_on(found, write, together=piece)
+        return hand_on(found, write)
 
 
 def copy_pieces(
@@ -223,22 +225,10 @@ def _written(target: Connection, into: sql.Composed, pieces: Iterable[bytes]) ->
         return writer.rowcount
 
 
-def copy_out_csv(source: Connection, select: Select[tuple[object, ...]]) -> list[bytes]:
-    """The rows of a query as CSV, each by itself, for `sites.transfer.arrow.from_csv`.
-
-    Rows of the same values are printed alike, by whatever database.
-    """
-    out = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)")
-    found = list[bytes]()
-    _read(source, out.format(sql.SQL(literal_text(select))), found.append, piece=0)
-    return found
-
-
 def hand_on(
     rows: psycopg.Copy,
     write: Callable[[bytes], object],
     on_progress: RowsDone | None = None,
-    together: int = PIECE,
 ) -> int:
     """Hand on all rows that a COPY has left, several in one piece; return how many.
 
@@ -250,7 +240,6 @@ def hand_on(
         rows: a COPY to STDOUT that a cursor has begun, of text or of binary.
         write: takes a piece.
         on_progress: called from time to time with the number of rows handed on.
-        together: a piece has at least so many bytes; with 0, it is one row.
 
     Raises:
         psycopg.Error: the COPY failed, or the connection was lost.
@@ -269,7 +258,7 @@ def hand_on(
             break
         count += 1
         piece += found
-        if len(piece) >= together:
+        if len(piece) >= PIECE:
             write(bytes(piece))
             piece.clear()
         if on_progress and count % COUNTED == 0:

@@ -25,7 +25,7 @@ from snapshots import keys
 from snapshots.check.moments import Moments
 from snapshots.check.report import ERROR, Kind, Reason
 from snapshots.definitions import frozen
-from snapshots.differences import window
+from snapshots.differences import images
 from snapshots.differences.window import FAST, Member
 from snapshots.merging.held_keys import BETWEEN, HELD, REFUSED
 
@@ -201,7 +201,7 @@ def _calls(held: Moments, member: Member, wanted: FromClause) -> dict[int, list[
 def _changed(held: Moments, member: Member, wanted: FromClause) -> frozenset[int]:
     """Those that the master's logs name since the position that the site shows."""
     assert member.since is not None
-    found = window.changed_keys(member, member.since, once=False)
+    found = images.changed_keys(member, member.since, once=False)
     changed = found.subquery("changed")
     same = keys.same(member.snapshot.key_names, wanted, lambda name: changed.c[name])
     query = select(wanted.c.no).where(sa.exists().where(same))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,10 +19,10 @@ from sqlalchemy import Select, func, select
 from sites import QualifiedName
 from sites.conditions import ranges
 from sites.extras import pa
-from sites.sessions.prepared import Prepared, which
+from sites.sessions.exchange import Later
+from sites.transfer.transport import ask
 from snapshots import keys
-from snapshots.definitions.snapshot import holds_keys
-from snapshots.differences import buckets, difference, images, window
+from snapshots.differences import buckets, difference, images
 from snapshots.differences.buckets import Differing
 from snapshots.differences.shared_job import MOST_BYTES, Pair
 from snapshots.differences.stage import Stage
@@ -51,6 +51,21 @@ class Small:
     mine: Keys
     #: for a complete refresh, the buckets in which rows differ; None for all
     differing: Differing | None = None
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether its rows are found by keys."""
+        return self.member.method == FAST
+
+    @property
+    def keys(self) -> Keys:
+        """All keys to look at."""
+        return keys.together(self.changed, self.mine)
+
+    @property
+    def most_keys(self) -> int:
+        """How many keys it has at most: those of both sides may be the same."""
+        return int(self.changed.num_rows + self.mine.num_rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,52 +129,54 @@ def way_taken(sides: Sides, found: Compared, before: float) -> WayTaken:
     )
 
 
-def small_window(sides: Sides, member: Member) -> Keys | None:
-    """The keys of a window that this process can hold; None if there are too many.
+def small_windows(sides: Sides, members: Sequence[Member]) -> list[Keys | None]:
+    """The keys of windows that this process can hold; None if one has too many.
 
-    Whether their rows are too wide, `is_too_wide` tells.
+    Whether their rows are too wide, `is_too_wide` tells. The logs of all are read in
+    one round trip.
     """
-    master, table = sides.master, member.snapshot.master
-    names = member.snapshot.key_names
-    if member.method == FAST:
-        assert member.since is not None
-        queries = [(sides.site, query) for query in window.leaving_keys(member)]
-        if member.may_differ:
-            changed = window.changed_keys(member, member.since, present_apart=True)
-            queries.insert(0, (master, changed))
-        found = keys.none(names)
-        for side, query in queries:
-            more = keys.read(side, query, names, lambda: most_rows(master, table))
-            if more is None or found.num_rows + more.num_rows > SMALL_WINDOW:
-                return None
-            found = keys.together(found, more)
-        return found
-    most = most_rows(master, table)
-    some = select(sa.literal(1)).select_from(member.master.sql())
-    counted = select(func.count()).select_from(some.limit(most + 1).subquery())
-    many = (master.at.scalar(counted) or 0) > most
-    return None if many else keys.none(names)
-
-
-def site_keys(site: Side, members: Sequence[Member]) -> list[Keys]:
-    """The keys of the site's own logs, by member; mostly there are none."""
-    views = tuple(m.snapshot.log_view for m in members if m.method == FAST)
-    full = {views[n] for n in _full(views).run(site.at).scalars()} if views else set()
+    changed = {
+        number: images.changed_keys(one, one.since, present_apart=True)
+        for number, one in enumerate(members)
+        if one.method == FAST and one.may_differ and one.since is not None
+    }
+    names = [one.snapshot.key_names for one in members]
+    first = [keys.first(query, names[number]) for number, query in changed.items()]
+    asked = dict(
+        zip(changed, ask(sides.master.at, *first) if first else (), strict=True)
+    )
     return [
-        keys.read(site, one.logged_keys(), one.key_names)
-        if one.log_view in full
-        else keys.none(one.key_names)
-        for one in (member.snapshot for member in members)
+        _of_log(sides, one, changed.get(number), asked.get(number))
+        if one.method == FAST
+        else _of_rows(sides, one)
+        for number, one in enumerate(members)
     ]
 
 
-@lru_cache(maxsize=128)
-def _full(views: tuple[str, ...]) -> Prepared:
-    """Asks which updatable snapshot logs, by number, have keys.
+def _of_log(
+    sides: Sides, member: Member, changed: Select[Any] | None, asked: Later | None
+) -> Keys | None:
+    """The keys that changed, those at the master as they were `asked` for."""
+    master, names = sides.master, member.snapshot.key_names
+    most = partial(most_rows, master, member.snapshot.master)
+    found: Keys | None = keys.none(names)
+    if changed is not None:
+        found = keys.read(master, changed, names, most, asked)
+    for query in images.leaving_keys(member):
+        more = keys.read(sides.site, query, names, most)
+        if found is None or more is None:
+            return None
+        found = keys.together(found, more)
+    return None if found is None or found.num_rows > SMALL_WINDOW else found
 
-    Building it takes longer than running it.
-    """
-    return which(map(holds_keys, views))
+
+def _of_rows(sides: Sides, member: Member) -> Keys | None:
+    """No keys, unless the snapshot has too many rows."""
+    most = most_rows(sides.master, member.snapshot.master)
+    some = select(sa.literal(1)).select_from(member.master.sql())
+    counted = select(func.count()).select_from(some.limit(most + 1).subquery())
+    many = (sides.master.at.scalar(counted) or 0) > most
+    return None if many else keys.none(member.snapshot.key_names)
 
 
 def is_too_wide(sides: Sides, one: Small, apart: int | None = None) -> bool:
@@ -205,9 +222,9 @@ def _size(side: Side, shape: pa.Schema, queries: Sequence[Select[Any]]) -> int:
 
 def _queries(sides: Sides, one: Small) -> tuple[list[Select[Any]], list[Select[Any]]]:
     """The queries that read the images of a window at both sides, in parts."""
-    if one.member.method != FAST:
+    if not one.is_fast:
         return of_all(sides, one.member, one.differing)
-    parts = list(keys.chunks(keys.together(one.changed, one.mine)))
+    parts = list(keys.chunks(one.keys))
     return (
         [images.of_keys(one.member, some) for some in parts],
         [images.present_of_keys(one.member, some) for some in parts],
@@ -217,12 +234,30 @@ def _queries(sides: Sides, one: Small) -> tuple[list[Select[Any]], list[Select[A
 def compare(sides: Sides, windows: Sequence[Small]) -> Iterator[Compared]:
     """Find the differences of snapshots from their defining queries, in order."""
     read: list[_Read] = []
-    for one in windows:
-        read.append(_read(sides, one))
-        if sum(r.pair.share for r in read) >= 1:
+    share = 0.0
+    for some in _together(windows):
+        for one in _read(sides, some):
+            read.append(one)
+            share += one.pair.share
+        if share >= 1:
             yield from _compared(read)
             read.clear()
+            share = 0.0
     yield from _compared(read)
+
+
+def _together(windows: Sequence[Small]) -> Iterator[list[Small]]:
+    """Windows in order, those together that have few keys in all."""
+    some: list[Small] = []
+    count = 0
+    for one in windows:
+        count += one.most_keys
+        if some and (count > ALWAYS_FEW or not (one.is_fast and some[0].is_fast)):
+            yield some
+            some, count = [], one.most_keys
+        some.append(one)
+    if some:
+        yield some
 
 
 def equal(member: Member) -> Compared:
@@ -239,27 +274,44 @@ class _Read:
     seconds: float = 0.0
 
 
-def _read(sides: Sides, one: Small) -> _Read:
+def _read(sides: Sides, some: Sequence[Small]) -> list[_Read]:
+    """Read both sides of windows; all by their keys, or a single one."""
     began = time.monotonic()
-    read = _of_keys if one.member.method == FAST else _of_all
-    found = read(sides, one)
-    return replace(found, seconds=time.monotonic() - began)
+    fast = some[0].is_fast
+    found = _of_keys(sides, some) if fast else [_of_all(sides, some[0])]
+    share = (time.monotonic() - began) / len(some)
+    return [replace(one, seconds=share) for one in found]
 
 
-def _of_keys(sides: Sides, one: Small) -> _Read:
-    member, shape = one.member, images.schema(one.member)
-    count = keys.together(one.changed, one.mine).num_rows
-    read = partial(sides.read, many=True) if count > FEW else sides.read_apart
-    theirs, present = [shape.empty_table()], [shape.empty_table()]
-    for there, here in zip(*_queries(sides, one), strict=True):
-        pair = read(there, here, shape)
-        theirs.append(pair[0])
-        present.append(pair[1])
+def _of_keys(sides: Sides, some: Sequence[Small]) -> list[_Read]:
+    parts = [
+        (number, (there, here, images.schema(one.member)))
+        for number, one in enumerate(some)
+        for there, here in zip(*_queries(sides, one), strict=True)
+    ]
+    if some[0].most_keys > FEW:
+        found = [sides.read(*asked, many=True) for _, asked in parts]
+    else:
+        found = sides.read_apart([asked for _, asked in parts])
+    pairs: list[list[tuple[pa.Table, pa.Table]]] = [[] for _ in some]
+    for (number, _), pair in zip(parts, found, strict=True):
+        pairs[number].append(pair)
+    return [_of_window(*each) for each in zip(some, pairs, strict=True)]
+
+
+def _of_window(one: Small, pairs: Sequence[tuple[pa.Table, pa.Table]]) -> _Read:
+    member, none = one.member, images.schema(one.member).empty_table()
     # A row whose key is there in two spellings (1.0 and 1.00) is read twice: the sites
     # may spell it differently, or those of its parents that have changed.
     exact = all(member.base.column(c).exact for c in member.snapshot.identity_columns)
     twice = not exact or bool(one.changed.num_rows and one.mine.num_rows)
-    return _images(member, theirs, present, count, distinct=count > FEW and twice)
+    return _images(
+        member,
+        [none, *(theirs for theirs, _ in pairs)],
+        [none, *(present for _, present in pairs)],
+        one.keys.num_rows,
+        distinct=one.most_keys > FEW and twice,
+    )
 
 
 def _of_all(sides: Sides, one: Small) -> _Read:

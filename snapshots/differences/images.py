@@ -1,4 +1,4 @@
-"""Rows at both sides of a refresh, as they are compared.
+"""Rows at both sides of a refresh, as they are compared, and their keys.
 
 Columns are named by position (`c1`, `c2`, ...) and have the form that Arrow carries
 exactly (`sites.transfer.arrow.carrier`): two values are the same if they are identical.
@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy import Select, Text, cast, func, select
 
+from sites.capture import position
 from sites.conditions import where
 from sites.conditions.ranges import Range
+from sites.names import QualifiedName
 from sites.tables.table import Table
 from sites.transfer import arrow
 from sites.transfer.types import NativeType
 from sites.transfer.values import printed
+from snapshots.definitions import parents
 from snapshots.definitions.old_columns import Values
-from snapshots.differences.window import Member, changed_keys
+from snapshots.definitions.snapshot import key_types
+from snapshots.differences import own_keys
+from snapshots.differences.window import Member
 from snapshots.keys import Keys, among, as_rows
 
 if TYPE_CHECKING:
@@ -63,6 +68,52 @@ def key_positions(member: Member) -> list[str]:
 def positions(member: Member) -> list[str]:
     """All columns of an image, by position."""
     return [f"c{n}" for n in range(1, len(member.carried) + 1)]
+
+
+def changed_keys(
+    member: Member, since: str, *, present_apart: bool = False, once: bool = True
+) -> Select[Any]:
+    """Keys (k1, k2, ...) of rows that may have changed, entered or left since then.
+
+    Among them are all rows of a table that was attached since: no log names these. They
+    are those of the snapshot's own values of partition columns, if the log records any.
+
+    Parameters:
+        present_apart: leave out rows that can only have left, because they lack what
+            the condition requires; `leaving_keys` finds those that the site has.
+        once: without duplicates.
+    """
+    log, snapshot = member.log(), member.snapshot
+    keys = [log.c[name] for name in snapshot.key_names]
+    logged = select(*keys).where(
+        position.since(log.c.xid, since),
+        *([log.c.slot.in_(member.slots)] if member.slots else ()),
+        log.c.kind != "T",
+        *(own_keys.restricting(log, member.own, since) if member.own else ()),
+    )
+    further = [
+        *(_keys_in(member, part) for part in member.joined),
+        *(
+            find(member.master, snapshot.identity_columns, one, parent, changed)
+            for one, parent, changed in member.asked_again()
+            for find in [
+                parents.accepted if present_apart and one.required else parents.looking
+            ]
+        ),
+    ]
+    if not further:
+        return logged.distinct() if once else logged
+    return select(*sa.union(logged, *further).subquery().c)
+
+
+def leaving_keys(member: Member) -> list[Select[Any]]:
+    """Keys of rows at the site that may have lost what the condition requires."""
+    identity = member.snapshot.identity_columns
+    return [
+        parents.looking(member.base, identity, one, parent, changed)
+        for one, parent, changed in member.asked_again()
+        if one.required
+    ]
 
 
 def at_master(member: Member, part: Range) -> Select[Any]:
@@ -116,6 +167,16 @@ def present_of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Sele
     return _looked_up(
         member, member.base, member.base.sql(), wanted, once=once, at_once=True
     )
+
+
+def _keys_in(member: Member, part: QualifiedName) -> Select[Any]:
+    names = member.snapshot.identity_columns
+    kinds = key_types(member.master, names)
+    columns = [sa.column(c, kind) for c, kind in zip(names, kinds, strict=True)]
+    table = sa.table(part.name, *columns, schema=part.schema)
+    keys = zip(table.c, member.snapshot.key_names, strict=True)
+    query = select(*(column.label(key) for column, key in keys))
+    return Range(table=part).restrict(query, table)
 
 
 def _looked_up(

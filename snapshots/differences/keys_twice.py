@@ -8,7 +8,8 @@ from __future__ import annotations
 from sqlalchemy import Connection, Text, cast, func, select
 
 from snapshots.differences import images
-from snapshots.differences.window import FAST, Member, changed_keys
+from snapshots.differences.images import changed_keys
+from snapshots.differences.window import FAST, Member
 from snapshots.errors import KeyNotUnique
 
 

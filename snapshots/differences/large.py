@@ -18,7 +18,7 @@ from sites.tables.analyze import analyze
 from sites.transfer import transport
 from sites.transfer.transport import literal_text
 from snapshots import keys
-from snapshots.differences import buckets, comparison, difference, images, stage, window
+from snapshots.differences import buckets, comparison, difference, images, stage
 from snapshots.differences.buckets import Differing
 from snapshots.differences.comparison import Compared, Small
 from snapshots.differences.stage import Stage
@@ -47,7 +47,7 @@ def prepare(site: Site, master: Connection, member: Member) -> Prepared:
     if member.method != FAST:
         return Prepared(member=member, keys=None, count=0)
     assert member.since is not None
-    changed = window.changed_keys(member, member.since)
+    changed = images.changed_keys(member, member.since)
     with site.transaction() as connection:
         keys = stage.create_keys(connection, member)
         names = member.snapshot.key_names

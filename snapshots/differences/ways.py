@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlalchemy import func, select
 
 from sites.conditions import ranges
-from snapshots.differences import comparison, window
+from snapshots.differences import comparison, images
 from snapshots.differences.comparison import SUMS
 from snapshots.differences.estimate import Costs, cheapest, estimate
 from snapshots.differences.window import COMPLETE, FAST, LOAD, Member, Window
@@ -71,7 +71,7 @@ def _estimates(
 def _changed(master: Side, member: Member) -> int:
     """How many keys of rows a fast refresh would look at."""
     assert member.since is not None
-    keys = window.changed_keys(member, member.since).subquery()
+    keys = images.changed_keys(member, member.since).subquery()
     return master.at.scalar(select(func.count()).select_from(keys)) or 0
 
 

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy import Connection, Row, Select, TableClause, select
+from sqlalchemy import Connection, Row, TableClause
 
 from deferred.batches import lost_rows, marker
 from masters import group_schema
@@ -21,12 +20,12 @@ from masters.group_schema import SchemaVersion
 from masters.log import catalog
 from sites.capture import position
 from sites.conditions import ranges
-from sites.conditions.ranges import Leaf, Range
+from sites.conditions.ranges import Leaf
 from sites.conditions.subqueries import Subquery
 from sites.names import QualifiedName
 from sites.sessions import identity
 from sites.sessions.identity import Identity
-from sites.tables.table import Table, describe
+from sites.tables.table import Table, describe_all
 from sites.transfer.types import NativeType
 from snapshots.definitions import (
     fitting,
@@ -210,6 +209,7 @@ def read(
     if group.incarnation not in (None, them.incarnation):
         # The master was restored and repaired: positions from before mean nothing.
         known = ()
+    described = _described(master, site, snapshots)
     members: dict[str, Member] = {}
     unrecorded: dict[QualifiedName, None] = {}
     # Most often there is one such moment: that of the group.
@@ -221,9 +221,8 @@ def read(
         asking = [s for s in some if s.asked]
         seen = parents.read(master, asking, logs, since) if asking else {}
         for s in some:
-            members[s.key] = _member(
-                master, site, group, s, since, methods, known, row, logs, news, seen
-            )
+            facts = (*described[s.key], methods, known, row, logs, news, seen)
+            members[s.key] = _member(master, site, group, s, since, *facts)
     if any(member.master.divided for member in members.values()):
         granted.refuse_others(master, snapshots)
     return Window(
@@ -237,60 +236,18 @@ def read(
     )
 
 
-def changed_keys(
-    member: Member, since: str, *, present_apart: bool = False, once: bool = True
-) -> Select[Any]:
-    """Keys (k1, k2, ...) of rows that may have changed, entered or left since then.
+def _described(
+    master: Connection, site: Connection, snapshots: Sequence[Snapshot]
+) -> dict[str, tuple[Table, Table, dict[int, Leaf]]]:
+    """By snapshot, its tables at the master and at the site, and the former's leaves.
 
-    Among them are all rows of a table that was attached since: no log names these. They
-    are those of the snapshot's own values of partition columns, if the log records any.
-
-    Parameters:
-        present_apart: leave out rows that can only have left, because they lack what
-            the condition requires; `leaving_keys` finds those that the site has.
-        once: without duplicates.
+    Of a table that is gone, nothing else can be asked: so they are described first.
     """
-    log, snapshot = member.log(), member.snapshot
-    keys = [log.c[name] for name in snapshot.key_names]
-    logged = select(*keys).where(
-        position.since(log.c.xid, since),
-        *([log.c.slot.in_(member.slots)] if member.slots else ()),
-        log.c.kind != "T",
-        *(own_keys.restricting(log, member.own, since) if member.own else ()),
-    )
-    further = [
-        *(_keys_in(member, part) for part in member.joined),
-        *(
-            find(member.master, snapshot.identity_columns, one, parent, changed)
-            for one, parent, changed in member.asked_again()
-            for find in [
-                parents.accepted if present_apart and one.required else parents.looking
-            ]
-        ),
-    ]
-    if not further:
-        return logged.distinct() if once else logged
-    return select(*sa.union(logged, *further).subquery().c)
-
-
-def leaving_keys(member: Member) -> list[Select[Any]]:
-    """Keys of rows at the site that may have lost what the condition requires."""
-    identity = member.snapshot.identity_columns
-    return [
-        parents.looking(member.base, identity, one, parent, changed)
-        for one, parent, changed in member.asked_again()
-        if one.required
-    ]
-
-
-def _keys_in(member: Member, part: QualifiedName) -> Select[Any]:
-    names = member.snapshot.identity_columns
-    kinds = key_types(member.master, names)
-    columns = [sa.column(c, kind) for c, kind in zip(names, kinds, strict=True)]
-    table = sa.table(part.name, *columns, schema=part.schema)
-    keys = zip(table.c, member.snapshot.key_names, strict=True)
-    query = select(*(column.label(key) for column, key in keys))
-    return Range(table=part).restrict(query, table)
+    names = [one.master for one in snapshots]
+    there = describe_all(master, names)
+    here = describe_all(site, [one.base for one in snapshots])
+    each = zip(there, here, ranges.leaves_of_all(master, names), strict=True)
+    return {one.key: found for one, found in zip(snapshots, each, strict=True)}
 
 
 def _member(
@@ -299,6 +256,9 @@ def _member(
     group: RefreshGroup,
     snapshot: Snapshot,
     since: str | None,
+    table: Table,
+    base: Table,
+    parts: dict[int, Leaf],
     methods: Mapping[str, str],
     known: Collection[str],
     row: Row[Any],
@@ -310,6 +270,7 @@ def _member(
 
     Parameters:
         since: the moment that it shows; `every_log` is looked at from there on.
+        table, base, parts: as `_described` finds them.
         row: what the master says of itself.
         news: by log with rows since then, whether they tell of a TRUNCATE.
         every: the tables that conditions ask.
@@ -322,12 +283,10 @@ def _member(
     versions = group_schema.of(row.versions) if row.versions else {}
     version = versions.get(snapshot.master)
     method = methods.get(snapshot.key, "?").lower()
-    table, base = describe(master, snapshot.master), describe(site, snapshot.base)
     old: Mapping[str, OldColumn] = {}
     if not rewrites.has_same_columns(snapshot, table):
         table, old = old_columns.with_old(master, site, snapshot, table, base)
     fitting.refuse_unfit(snapshot, table, base, group.master, version)
-    parts = ranges.leaves(master, snapshot.master)
     came = ranges.came_since(master, table, parts, since)
     before = set(snapshot.master_parts or ())
     kept = snapshot.key in known and before <= parts.keys() and before.isdisjoint(came)

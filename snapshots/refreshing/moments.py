@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 from sqlalchemy import Connection, func, select
@@ -22,15 +23,21 @@ from sites.conditions import ranges
 from sites.progress import Progress
 from sites.sessions import contacts
 from sites.sessions.peers import Pair
+from sites.sessions.prepared import Prepared, which
+from snapshots import keys
 from snapshots.definitions.refresh_notes import COMPARE
 from snapshots.definitions.refresh_notes import LOAD as LOADING
+from snapshots.definitions.snapshot import holds_keys
 from snapshots.differences import comparison, keys_twice, large, leaving
 from snapshots.differences.comparison import Compared, Small
-from snapshots.differences.window import LOAD, Member, Window
-from snapshots.keys import Keys, Sides
+from snapshots.differences.window import FAST, LOAD, Member, Window
+from snapshots.keys import Keys, Side, Sides
 from snapshots.refreshing import first_load
 from snapshots.refreshing.first_load import Loaded
 from snapshots.refreshing.task import Task, hold
+
+#: The logs of so many snapshots are read in one round trip.
+TOGETHER = 20
 
 #: What a window needs before the site's own moment, and how many seconds that took.
 Ready: TypeAlias = "tuple[Keys | large.Prepared, float]"
@@ -99,7 +106,11 @@ def read_and_compare(
             keys_twice.refuse(master, member)
     known = [m for m in seen.members if m.method != LOAD]
     task.steps.begin(COMPARE)
-    prepared = [_prepare(sides, member) for member in known]
+    prepared = [
+        ready
+        for first in range(0, len(known), TOGETHER)
+        for ready in _prepare(sides, known[first : first + TOGETHER])
+    ]
     here, mine = _begin(sides, known, prepared)
     contact.meet(seen)
     # The connection still answers: the master has not been restored since.
@@ -119,19 +130,26 @@ def read_and_compare(
     return here, compared, loaded
 
 
-def _prepare(sides: Sides, member: Member, *, executors: bool = False) -> Ready:
-    """The keys of the window, needed before the site's own moment begins.
+def _prepare(sides: Sides, members: Sequence[Member]) -> list[Ready]:
+    """The keys of windows, needed before the site's own moment begins."""
+    began = time.monotonic()
+    found = comparison.small_windows(sides, members)
+    share = (time.monotonic() - began) / len(members)
+    return [
+        _by_executors(sides, one, share) if keys is None else (keys, share)
+        for one, keys in zip(members, found, strict=True)
+    ]
+
+
+def _by_executors(sides: Sides, member: Member, taken: float) -> Ready:
+    """The same for what is left to executors.
 
     Parameters:
-        executors: leave it to them, although its keys are few.
+        taken: the seconds before.
     """
     began = time.monotonic()
-    found: Keys | large.Prepared | None = None
-    if not executors:
-        found = comparison.small_window(sides, member)
-    if found is None:
-        found = large.prepare(sides.site.site, sides.master.at, member)
-    return found, time.monotonic() - began
+    found = large.prepare(sides.site.site, sides.master.at, member)
+    return found, taken + time.monotonic() - began
 
 
 def _begin(
@@ -148,7 +166,7 @@ def _begin(
     while True:
         sides.site.at.commit()
         here, apart = _hold(sides.site.at, known)
-        mine = comparison.site_keys(sides.site, known)
+        mine = _site_keys(sides.site, known)
         wide = [
             number
             for number, member in enumerate(known)
@@ -162,7 +180,28 @@ def _begin(
         if not wide:
             return here, mine
         for number in wide:
-            prepared[number] = _prepare(sides, known[number], executors=True)
+            prepared[number] = _by_executors(sides, known[number], prepared[number][1])
+
+
+def _site_keys(site: Side, members: Sequence[Member]) -> list[Keys]:
+    """The keys of the site's own logs, by member; mostly there are none."""
+    views = tuple(m.snapshot.log_view for m in members if m.method == FAST)
+    full = {views[n] for n in _full(views).run(site.at).scalars()} if views else set()
+    return [
+        keys.read(site, one.logged_keys(), one.key_names)
+        if one.log_view in full
+        else keys.none(one.key_names)
+        for one in (member.snapshot for member in members)
+    ]
+
+
+@lru_cache(maxsize=128)
+def _full(views: tuple[str, ...]) -> Prepared:
+    """Asks which updatable snapshot logs, by number, have keys.
+
+    Building it takes longer than running it.
+    """
+    return which(map(holds_keys, views))
 
 
 def _hold(site: Connection, members: Sequence[Member]) -> tuple[str, dict[int, int]]:

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import snapshots
 from sites import Directory, Site
-from snapshots.keys import Side
+from sites.sessions.exchange import Later
+from sites.transfer.transport import ask
+from snapshots import keys
+from snapshots.differences import comparison
 from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.linked_table import run
@@ -146,19 +148,23 @@ def test_money_moves_between_window_and_members(
             "UPDATE public.cash SET money = money + 7 WHERE id = 1",
         )
 
-    read = Side.read
+    moved = 0
 
-    def move_and_read(*args: Any, **options: Any) -> pa.Table:
+    def move_and_ask(*args: Any) -> list[Later]:
+        nonlocal moved
+        moved += 1
         move()
-        return read(*args, **options)
+        return ask(*args)
 
-    monkeypatch.setattr(Side, "read", move_and_read)
+    monkeypatch.setattr(keys, "ask", move_and_ask)
+    monkeypatch.setattr(comparison, "ask", move_and_ask)
     for point in ("refresh.after_window", "refresh.after_stage"):
         move()
         moments.at(point, move)
         refresh(jfk, "bank")
         assert run(jfk, TOTAL) == [(MONEY,)]
-    monkeypatch.setattr(Side, "read", read)
+    monkeypatch.undo()
+    assert moved > 4
     refresh(jfk, "bank")
     assert_equal_to_master(jfk)
 

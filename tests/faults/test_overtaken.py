@@ -7,7 +7,7 @@ or a standby that takes over may end. Whoever had it notices that late, or never
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -130,12 +130,13 @@ def test_another_process_pushes_and_refreshes(
 def test_another_process_compares_by_executors(
     branch: Directory, other: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = comparison.small_window
+    real = comparison.small_windows
 
-    def small_there(sides: Sides, member: Member) -> Keys | None:
-        return None if sides.site.site is branch["jfk"] else real(sides, member)
+    def small_there(sides: Sides, members: Sequence[Member]) -> list[Keys | None]:
+        found = real(sides, members)
+        return [None] * len(found) if sides.site.site is branch["jfk"] else found
 
-    monkeypatch.setattr(comparison, "small_window", small_there)
+    monkeypatch.setattr(comparison, "small_windows", small_there)
     run(branch["jfk"], "DELETE FROM public.p WHERE id = 14")  # the logs have keys
     deferred.push(branch["jfk"])
     seen = set[str | None]()

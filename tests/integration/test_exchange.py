@@ -182,7 +182,7 @@ def test_the_answer_to_what_is_held_is_read_later(hq: Site) -> None:
             connection, Bound(b"SELECT 'a' AS t, NULL UNION ALL SELECT '', 'b'")
         )
         assert asked.answer().scalar() == 1
-        assert both.texts() == [["a", None], ["", "b"]]
+        assert both.texts() == [("a", None), ("", "b")]
         assert asked.answer().one().n == 1
 
 

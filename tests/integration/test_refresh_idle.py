@@ -14,6 +14,7 @@ import snapshots
 from sites import Directory, Site
 from sites.sessions import exchange, identity
 from sites.sessions.site import autocommit
+from snapshots import keys
 from snapshots.differences import difference
 from snapshots.refreshing import idle
 from tests.fix_moments import Moments
@@ -72,6 +73,8 @@ def test_rows_that_a_log_keeps_for_others_are_not_read(
         driver: exchange.Driver, asked: Sequence[exchange.Later], *, apart: bool
     ) -> None:
         for one in (each.statement for each in asked):
+            if one.text.endswith(b"LIMIT %d" % (keys.FEW + 1)):
+                continue  # the keys themselves, a quarter of all that the log has
             if b"mlog$_a" in one.text and b"pg_current_snapshot()" in one.text:
                 explained = b"EXPLAIN (ANALYZE, TIMING OFF) " + one.text
                 lines = psycopg.RawCursor(driver).execute(explained, one.values)

@@ -135,7 +135,7 @@ def test_rows_that_swap_values_are_found(hq, jfk, monkeypatch, count, most):
     """Also by sums that all rows share, and whoever compares what differs."""
     monkeypatch.setattr(buckets, "BUCKETS", count)
     monkeypatch.setattr(buckets, "MOST_BUCKETS", count)
-    monkeypatch.setattr(comparison, "small_window", lambda *_: None)
+    monkeypatch.setattr(comparison, "small_windows", lambda *_: [None])
     monkeypatch.setattr(comparison, "most_rows", lambda *_: most)
     run(hq, "UPDATE public.t SET a = -a WHERE a IN (5, 12)")
     run(
@@ -155,7 +155,7 @@ def test_rows_are_read_of_the_buckets_that_were_summed_up(hq, jfk, monkeypatch, 
     """A table of this many rows has 64 of them."""
     monkeypatch.setattr(buckets, "BUCKETS", 4)
     monkeypatch.setattr(buckets, "MOST_BUCKETS", 64)
-    monkeypatch.setattr(comparison, "small_window", lambda *_: None)
+    monkeypatch.setattr(comparison, "small_windows", lambda *_: [None])
     monkeypatch.setattr(comparison, "most_rows", lambda *_: most)
     run(hq, "ANALYZE public.t")
     run(hq, "UPDATE public.t SET n = n + 1 WHERE a IN (5, 12, 90)")
