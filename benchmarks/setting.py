@@ -16,6 +16,7 @@ from sites.configured import Configuration, configure
 from sites.sessions import identity
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
+from tests.fix_proxy import Proxy
 
 #: The table of all benchmarks: seven columns, a note of forty characters.
 COLUMNS = (
@@ -33,6 +34,9 @@ ROW = (
 
 #: Milliseconds that a flush takes longer than on this disk, where that is asked for.
 FLUSH = 0.5
+
+#: Seconds that a message to a master far away takes, in each direction.
+DELAY = 0.0025
 
 #: Of the servers, and of Spark; and where the server's log is left.
 _settings: dict[str, str] = {}
@@ -53,6 +57,19 @@ def profile_to(log: Path, events: Path) -> None:
             "spark.eventLog.rolling.enabled": "false",
         }
     )
+
+
+@contextmanager
+def far_master(sites: Directory) -> Iterator[Directory]:
+    """The same two sites, with the master far away."""
+    proxy = Proxy(sites["hq"].url.render_as_string(hide_password=False))
+    proxy.delay = DELAY
+    proxy.start()
+    try:
+        with Directory({"jfk": sites["jfk"].url, "hq": proxy.url}) as far:
+            yield far
+    finally:
+        proxy.stop()
 
 
 @contextmanager

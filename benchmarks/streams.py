@@ -7,19 +7,14 @@ does what the push itself does between two statements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import deferred
 import masters
 from benchmarks import push
 from benchmarks.pairs import Result, Side, compared, seconds
-from benchmarks.setting import create_orders, directory, tidy
+from benchmarks.setting import create_orders, directory, far_master, tidy
 from sites import Directory
-from tests.fix_proxy import Proxy
-
-#: Seconds that a message takes, in each direction.
-DELAY = 0.0025
 
 #: 1.5 times the rate of one stream.
 BAR = 1 / 1.5
@@ -36,21 +31,8 @@ def run(transactions: int) -> list[Result]:
                 create_orders(connection, transactions)
         masters.create_snapshot_log(sites["hq"], "orders")
         push.link(sites)
-        with _far(sites) as far:
+        with far_master(sites) as far:
             return _compared(sites, far, transactions)
-
-
-@contextmanager
-def _far(sites: Directory) -> Iterator[Directory]:
-    """The same sites, with the master far away."""
-    proxy = Proxy(sites["hq"].url.render_as_string(hide_password=False))
-    proxy.delay = DELAY
-    proxy.start()
-    try:
-        with Directory({"jfk": sites["jfk"].url, "hq": proxy.url}) as far:
-            yield far
-    finally:
-        proxy.stop()
 
 
 def _compared(sites: Directory, far: Directory, transactions: int) -> list[Result]:
