@@ -51,6 +51,8 @@ class Small:
     mine: Keys
     #: for a complete refresh, the buckets in which rows differ; None for all
     differing: Differing | None = None
+    #: the bytes of its images at both sides, as `size` finds them
+    size: int = 0
 
     @property
     def is_fast(self) -> bool:
@@ -132,7 +134,7 @@ def way_taken(sides: Sides, found: Compared, before: float) -> WayTaken:
 def small_windows(sides: Sides, members: Sequence[Member]) -> list[Keys | None]:
     """The keys of windows that this process can hold; None if one has too many.
 
-    Whether their rows are too wide, `is_too_wide` tells. The logs of all are read in
+    Whether their rows are too wide, `size` tells. The logs of all are read in
     one round trip.
     """
     changed = {
@@ -179,8 +181,13 @@ def _of_rows(sides: Sides, member: Member) -> Keys | None:
     return None if many else keys.none(member.snapshot.key_names)
 
 
-def is_too_wide(sides: Sides, one: Small, apart: int | None = None) -> bool:
-    """Whether the images of a window have more bytes than this process should hold.
+def is_too_wide(sides: Sides, one: Small) -> bool:
+    """Whether the images of a window have more bytes than this process should hold."""
+    return size(sides, one) > MOST_BYTES
+
+
+def size(sides: Sides, one: Small, apart: int | None = None) -> int:
+    """The bytes of the images of a window; 0 if its rows cannot be too wide.
 
     A limit of rows bounds the bytes as long as rows fit into pages. Longer values are
     stored apart (TOAST): only where a table has such values, the databases are asked.
@@ -194,12 +201,12 @@ def is_too_wide(sides: Sides, one: Small, apart: int | None = None) -> bool:
         apart = sum(leaf.apart for leaf in leaves.values())
     theirs = sum(leaf.apart for leaf in one.member.parts.values())
     if theirs + apart <= MOST_BYTES * _COMPRESSED:
-        return False
+        return 0
     shape, (there, here) = images.schema(one.member), _queries(sides, one)
     with ThreadPoolExecutor(max_workers=1) as beside:
         at_master = beside.submit(_size, sides.master, shape, there)
         present = _size(sides.site, shape, here)
-        return at_master.result() + present > MOST_BYTES
+        return at_master.result() + present
 
 
 def _size(side: Side, shape: pa.Schema, queries: Sequence[Select[Any]]) -> int:
@@ -247,14 +254,15 @@ def compare(sides: Sides, windows: Sequence[Small]) -> Iterator[Compared]:
 
 
 def _together(windows: Sequence[Small]) -> Iterator[list[Small]]:
-    """Windows in order, those together that have few keys in all."""
+    """Windows in order, those together that have few keys in all, and few bytes."""
     some: list[Small] = []
-    count = 0
+    count = size = 0
     for one in windows:
-        count += one.most_keys
-        if some and (count > ALWAYS_FEW or not (one.is_fast and some[0].is_fast)):
+        count, size = count + one.most_keys, size + one.size
+        much = count > ALWAYS_FEW or size > MOST_BYTES
+        if some and (much or not (one.is_fast and some[0].is_fast)):
             yield some
-            some, count = [], one.most_keys
+            some, count, size = [], one.most_keys, one.size
         some.append(one)
     if some:
         yield some

@@ -30,6 +30,7 @@ from snapshots.definitions.refresh_notes import LOAD as LOADING
 from snapshots.definitions.snapshot import holds_keys
 from snapshots.differences import comparison, keys_twice, large, leaving
 from snapshots.differences.comparison import Compared, Small
+from snapshots.differences.shared_job import MOST_BYTES
 from snapshots.differences.window import FAST, LOAD, Member, Window
 from snapshots.keys import Keys, Side, Sides
 from snapshots.refreshing import first_load
@@ -111,7 +112,7 @@ def read_and_compare(
         for first in range(0, len(known), TOGETHER)
         for ready in _prepare(sides, known[first : first + TOGETHER])
     ]
-    here, mine = _begin(sides, known, prepared)
+    here, mine, sizes = _begin(sides, known, prepared)
     contact.meet(seen)
     # The connection still answers: the master has not been restored since.
     master.scalar(select(1))
@@ -119,7 +120,7 @@ def read_and_compare(
     task.steps.begin(COMPARE)
     faults.point("refresh.after_load")
     ready = [keys for keys, _ in prepared]
-    found = _compare(sides, known, ready, mine)
+    found = _compare(sides, known, ready, mine, sizes)
     compared = [
         replace(
             leaving.tell_apart(sides, one) if one.may_leave else one,
@@ -154,31 +155,33 @@ def _by_executors(sides: Sides, member: Member, taken: float) -> Ready:
 
 def _begin(
     sides: Sides, known: Sequence[Member], prepared: list[Ready]
-) -> tuple[str, list[Keys]]:
+) -> tuple[str, list[Keys], list[int]]:
     """Begin the site's own moment, with windows that are too wide left to executors.
 
     Parameters:
         prepared: by member; what is too wide is replaced.
 
     Returns:
-        The site's position, and by member the keys of the site's own log.
+        The site's position, and by member the keys of the site's own log, and the bytes
+        of images that this process reads.
     """
     while True:
         sides.site.at.commit()
         here, apart = _hold(sides.site.at, known)
         mine = _site_keys(sides.site, known)
-        wide = [
-            number
-            for number, member in enumerate(known)
-            if not isinstance(changed := prepared[number][0], large.Prepared)
-            and comparison.is_too_wide(
+        sizes = [
+            0
+            if isinstance(changed, large.Prepared)
+            else comparison.size(
                 sides,
-                Small(member=member, changed=changed, mine=mine[number]),
+                Small(member=member, changed=changed, mine=its),
                 apart.get(member.base.oid, 0),
             )
+            for member, (changed, _), its in zip(known, prepared, mine, strict=True)
         ]
+        wide = [n for n, size in enumerate(sizes) if size > MOST_BYTES]
         if not wide:
-            return here, mine
+            return here, mine, sizes
         for number in wide:
             prepared[number] = _by_executors(sides, known[number], prepared[number][1])
 
@@ -227,11 +230,12 @@ def _compare(
     known: Sequence[Member],
     ready: Sequence[Keys | large.Prepared],
     mine: Sequence[Keys],
+    sizes: Sequence[int],
 ) -> list[Compared]:
     """The differences of all snapshots, in their order: small ones in one job."""
     small = [
-        Small(member=member, changed=changed, mine=keys)
-        for member, changed, keys in zip(known, ready, mine, strict=True)
+        Small(member=member, changed=changed, mine=keys, size=size)
+        for member, changed, keys, size in zip(known, ready, mine, sizes, strict=True)
         if not isinstance(changed, large.Prepared)
     ]
     compared = comparison.compare(sides, small)

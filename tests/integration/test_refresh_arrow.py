@@ -1,6 +1,8 @@
 """Refreshes of more rows than a few, which this process reads as Arrow tables."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,8 @@ from sites.conditions.ranges import rows_within
 from sites.names import QualifiedName
 from snapshots import keys
 from snapshots.differences import comparison, large
+from snapshots.keys import Sides
+from snapshots.refreshing import moments
 from tests.fix_sites import log
 from tests.linked_table import run
 from tests.stories import refresh
@@ -94,3 +98,36 @@ def test_wide_rows_are_left_to_executors(sites: Directory) -> None:
     with sites["hq"].session() as connection:
         # 10 kB and what lies around it.
         assert 50 < rows_within(connection, wide, 2**20) < 105
+
+
+def test_windows_that_have_few_keys_and_wide_rows_are_read_one_by_one(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hq, jfk, names = sites["hq"], sites["jfk"], ["a", "b", "c"]
+    for name in names:
+        run(
+            hq,
+            f"CREATE TABLE public.{name} (id int PRIMARY KEY, n int, v text)",
+            f"ALTER TABLE public.{name} ALTER v SET STORAGE EXTERNAL",
+            f"INSERT INTO public.{name} SELECT i, 0, repeat('x', 10000)"
+            " FROM generate_series(1, 20) i",
+        )
+        log(hq, name)
+        snapshots.create(jfk, name, master="hq", group="wide")
+    refresh(jfk, "wide")
+    read = Sides.read_apart
+    together: list[int] = []
+
+    def noted(sides: Sides, wanted: Sequence[Any]) -> Any:
+        together.append(len(wanted))
+        return read(sides, wanted)
+
+    monkeypatch.setattr(Sides, "read_apart", noted)
+    # What a window has of both sides is 400 kB.
+    for most, expected in ((2**22, [3]), (2**19, [1, 1, 1])):
+        for module in (comparison, moments):
+            monkeypatch.setattr(module, "MOST_BYTES", most)
+        run(hq, *(f"UPDATE public.{name} SET n = n + 1" for name in names))
+        together.clear()
+        assert {one.updated for one in refresh(jfk, "wide").values()} == {20}
+        assert together == expected
