@@ -42,6 +42,9 @@ _numbers = itertools.count(1)
 #: A session keeps so many statements at most.
 MOST = 500
 
+#: An error shows so many characters of its statement, which may list thousands of keys.
+SHOWN = 2000
+
 #: Closing a statement that is not there is no error.
 _CLOSES = capabilities.has_send_close_prepared()
 
@@ -255,7 +258,7 @@ def reported(*connections: Connection, said: object = "COPY") -> Iterator[None]:
     """Raise the driver's errors as SQLAlchemy's, and invalidate broken connections.
 
     Parameters:
-        said: the statement that the error shows.
+        said: the statement that the error shows, or its beginning.
     """
     try:
         yield
@@ -264,13 +267,17 @@ def reported(*connections: Connection, said: object = "COPY") -> Iterator[None]:
         for connection in broken:
             connection.invalidate(error)
         raise DBAPIError.instance(
-            str(said),
+            _shown(str(said)),
             None,
             error,
             psycopg.Error,
             connection_invalidated=bool(broken),
             dialect=_DIALECT,
         ) from error
+
+
+def _shown(statement: str) -> str:
+    return statement if len(statement) <= SHOWN else f"{statement[:SHOWN]} ..."
 
 
 def _session(driver: Driver) -> _Session:

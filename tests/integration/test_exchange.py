@@ -273,6 +273,15 @@ def test_what_fails_after_all_statements_is_heard_of(hq: Site) -> None:
     assert _done(hq) == [1, 3]
 
 
+def test_an_error_shows_the_beginning_of_a_long_statement(hq: Site) -> None:
+    statement = b"SELECT 1 / (length('%s') - 5000)" % (b"x" * 5000)
+    with hq.session() as connection:
+        with pytest.raises(DBAPIError, match="SELECT 1 / ") as failed:
+            exchange(connection, Bound(statement, kept=False))
+        assert len(str(failed.value)) < 2500
+        connection.rollback()
+
+
 def test_what_is_held_stays_in_its_transaction_if_others_are_sent(hq: Site) -> None:
     with hq.session() as connection:
         _ADD.hold(connection, n=1)
