@@ -89,8 +89,6 @@ class Sides:
         Parameters:
             wanted: by snapshot, the queries at both sides, and how images look.
         """
-        if not wanted:
-            return []
         there = ask(self.master.at, *(there for there, _, _ in wanted))
         here = ask(self.site.at, *(here for _, here, _ in wanted))
         found: list[tuple[pa.Table, pa.Table]] = []

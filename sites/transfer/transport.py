@@ -130,6 +130,8 @@ def ask(source: Connection, *queries: SelectBase) -> list[Later]:
     They share a round trip. Rows of the same values are printed alike, by whatever
     database.
     """
+    if not queries:
+        return []
     texts = map(literal_text, queries)
     raw(source)  # begins a transaction, whose moment they see
     return send_apart(source, *(Bound(one.encode(), kept=False) for one in texts))

@@ -144,9 +144,7 @@ def small_windows(sides: Sides, members: Sequence[Member]) -> list[Keys | None]:
     }
     names = [one.snapshot.key_names for one in members]
     first = [keys.first(query, names[number]) for number, query in changed.items()]
-    asked = dict(
-        zip(changed, ask(sides.master.at, *first) if first else (), strict=True)
-    )
+    asked = dict(zip(changed, ask(sides.master.at, *first), strict=True))
     return [
         _of_log(sides, one, changed.get(number), asked.get(number))
         if one.method == FAST
@@ -165,10 +163,10 @@ def _of_log(
     if changed is not None:
         found = keys.read(master, changed, names, most, asked)
     for query in images.leaving_keys(member):
+        if found is None:
+            break
         more = keys.read(sides.site, query, names, most)
-        if found is None or more is None:
-            return None
-        found = keys.together(found, more)
+        found = None if more is None else keys.together(found, more)
     return None if found is None or found.num_rows > SMALL_WINDOW else found
 
 
