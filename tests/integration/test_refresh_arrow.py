@@ -1,15 +1,18 @@
 """Refreshes of more rows than a few, which this process reads as Arrow tables."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from sqlalchemy.event import listen, remove
 
 import snapshots
 from sites import Directory, Site
 from sites.conditions.ranges import rows_within
 from sites.names import QualifiedName
+from sites.sessions import exchange
 from snapshots import keys
 from snapshots.differences import comparison, large
 from snapshots.keys import Sides
@@ -131,3 +134,40 @@ def test_windows_that_have_few_keys_and_wide_rows_are_read_one_by_one(
         together.clear()
         assert {one.updated for one in refresh(jfk, "wide").values()} == {20}
         assert together == expected
+
+
+def test_a_group_of_many_tables_asks_the_master_no_more_often(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    groups = {"two": ["a", "b"], "six": ["c", "d", "e", "f", "g", "h"]}
+    for group, names in groups.items():
+        for name in names:
+            run(
+                hq,
+                f"CREATE TABLE public.{name} (id int PRIMARY KEY, n int)",
+                f"INSERT INTO public.{name} VALUES (1, 0), (2, 0)",
+            )
+            log(hq, name)
+            snapshots.create(jfk, name, master="hq", group=group)
+        refresh(jfk, group)
+    start, count = exchange._start, Counter[str]()
+
+    def counted(driver: exchange.Driver, *asked: Any, **how: Any) -> None:
+        count["exchanges"] += driver.info.dbname == hq.url.database
+        start(driver, *asked, **how)
+
+    def by_cursor(*_: object) -> None:
+        count["statements"] += 1
+
+    monkeypatch.setattr(exchange, "_start", counted)
+    listen(hq.engine, "before_cursor_execute", by_cursor)
+    seen = []
+    for group, names in groups.items():
+        run(hq, *(f"UPDATE public.{name} SET n = 1 WHERE id = 2" for name in names))
+        count.clear()
+        assert {one.updated for one in refresh(jfk, group).values()} == {1}
+        seen.append(dict(count))
+    remove(hq.engine, "before_cursor_execute", by_cursor)
+    assert seen[0]["exchanges"] > 5
+    assert seen[0] == seen[1]
