@@ -39,11 +39,8 @@ _BEGIN = {
 _STRING = psycopg.adapters.types["text"].oid
 _numbers = itertools.count(1)
 
-#: A session keeps so many statements at most.
-MOST = 500
-
-#: An error shows so many characters of its statement, which may list thousands of keys.
-SHOWN = 2000
+#: A session keeps so many statements at most; an error shows so much of its own one.
+MOST, SHOWN = 500, 2000
 
 #: Closing a statement that is not there is no error.
 _CLOSES = capabilities.has_send_close_prepared()
@@ -105,7 +102,7 @@ class Later:
             with reported(connection, said=self.statement):
                 send_held(driver)
         if self.result is None:
-            raise RuntimeError("A rollback has dropped the statement.")
+            raise RuntimeError("A rollback or an error has dropped it.")
         return _session(driver), self.result
 
 
@@ -267,17 +264,13 @@ def reported(*connections: Connection, said: object = "COPY") -> Iterator[None]:
         for connection in broken:
             connection.invalidate(error)
         raise DBAPIError.instance(
-            _shown(str(said)),
+            f"{said!s:.{SHOWN}}",
             None,
             error,
             psycopg.Error,
             connection_invalidated=bool(broken),
             dialect=_DIALECT,
         ) from error
-
-
-def _shown(statement: str) -> str:
-    return statement if len(statement) <= SHOWN else f"{statement[:SHOWN]} ..."
 
 
 def _session(driver: Driver) -> _Session:

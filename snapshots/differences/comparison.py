@@ -281,7 +281,7 @@ class _Read:
 
 
 def _read(sides: Sides, some: Sequence[Small]) -> list[_Read]:
-    """Read both sides of windows; all by their keys, or a single one."""
+    """Read both sides of windows that `_together` has put together."""
     began = time.monotonic()
     fast = some[0].is_fast
     found = _of_keys(sides, some) if fast else [_of_all(sides, some[0])]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from sqlalchemy import Connection, Text, cast, func, select
 
 from snapshots.differences import images
-from snapshots.differences.images import changed_keys
 from snapshots.differences.window import FAST, Member
 from snapshots.errors import KeyNotUnique
 
@@ -33,7 +32,7 @@ def refuse(master: Connection, member: Member) -> None:
     query = select(*(cast(one, Text) for one in key)).group_by(*key)
     if member.method == FAST:
         assert member.since is not None
-        changed = changed_keys(member, member.since).subquery("changed")
+        changed = images.changed_keys(member, member.since).subquery("changed")
         query = query.select_from(
             rows.join(changed, images.same(member, rows, changed))
         )

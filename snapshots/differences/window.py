@@ -241,7 +241,7 @@ def _described(
 ) -> dict[str, tuple[Table, Table, dict[int, Leaf]]]:
     """By snapshot, its tables at the master and at the site, and the former's leaves.
 
-    Of a table that is gone, nothing else can be asked: so they are described first.
+    `leaves_of_all` fails where a table is gone, and `describe_all` names it before.
     """
     names = [one.master for one in snapshots]
     there = describe_all(master, names)
