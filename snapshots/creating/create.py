@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from psycopg import errors as pg
-from sqlalchemy import Connection, insert, text
+from sqlalchemy import Connection, text
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ProgrammingError
 
 from masters.log import registration
@@ -146,9 +147,13 @@ def _describe(
     )
 
 
+def _taken(made: Snapshot) -> NameTaken:
+    return NameTaken(f"A snapshot {made.key} already exists.", name=made.key)
+
+
 def _refuse_taken(connection: Connection, made: Snapshot) -> None:
     if snapshot.find(connection, made.qualified) is not None:
-        raise NameTaken(f"A snapshot {made.key} already exists.", name=made.key)
+        raise _taken(made)
     for name in (made.qualified, made.base):
         if ddl.exists(connection, name):
             raise NameTaken(f"The site already has a relation {name}.", name=str(name))
@@ -183,7 +188,9 @@ def _build(
     """Create the tables, and rehearse the steps after the load, which may fail."""
     values = {name: getattr(made, name) for name in Snapshot.__slots__}
     lists = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
-    connection.execute(insert(catalog.snapshot).values(**lists))
+    noted = insert(catalog.snapshot).values(**lists).on_conflict_do_nothing()
+    if not connection.execute(noted).rowcount:
+        raise _taken(made)  # meanwhile
     parents.refuse_hiding(connection, made)
     with naming_what_is_missing(made):
         base_table.create(connection, made, definition, master)

@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Text, Update, func, select
+from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches import reconcile
 from deferred.catalog import route
@@ -114,15 +115,15 @@ def ensure(
 ) -> None:
     """Create a group, unless there is one with the same master.
 
+    Waits for another transaction that creates it.
+
     Raises:
         MixedMasters: the group has another master.
     """
-    found = find(connection, name)
-    if found is None:
-        connection.execute(
-            sa.insert(_group).values(name=name, master=master, master_id=master_id)
-        )
-    elif (found.master, found.master_id) != (master, master_id):
+    made = insert(_group).values(name=name, master=master, master_id=master_id)
+    while (found := find(connection, name)) is None:
+        connection.execute(made.on_conflict_do_nothing())
+    if (found.master, found.master_id) != (master, master_id):
         raise MixedMasters(
             f"Refresh group {name} has master {found.master}, not {master}.", group=name
         )

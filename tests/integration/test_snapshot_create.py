@@ -1,5 +1,8 @@
 """Creating snapshots: what is taken over from the master, and what is refused."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
 import psycopg
 import pytest
 
@@ -21,6 +24,8 @@ from snapshots.definitions.errors import (
     UnknownSnapshot,
 )
 from tests.fix_sites import log
+from tests.fix_worker import eventually
+from tests.let_go import WAITS
 from tests.linked_table import run
 
 TABLE = """
@@ -182,6 +187,27 @@ def test_one_group_one_master(make_sites):
     with pytest.raises(MixedMasters):
         snapshots.create(sites["jfk"], "b", master="lga", table="t", group="g")
     assert run(sites["lga"], "SELECT * FROM snaptide.registered_snapshot") == []
+
+
+@pytest.mark.parametrize("other", ["t", "t2"])
+def test_two_at_once_in_a_new_group(hq, jfk, moments, other):
+    with ThreadPoolExecutor(1) as pool:
+        began = []
+
+        def meanwhile():
+            create = partial(snapshots.create, jfk, table="t", master="hq", group="g")
+            began.append(pool.submit(create, other))
+            eventually(lambda: run(jfk, WAITS))
+
+        moments.at("snapshot_create.before_commit", meanwhile)
+        snapshots.create(jfk, "t", master="hq", group="g")
+        if other == "t":
+            with pytest.raises(NameTaken, match="A snapshot t already exists"):
+                began[0].result()
+        else:
+            began[0].result()
+    names = {str(one.name) for one in snapshots.list_snapshots(jfk)}
+    assert names == {"t", other}
 
 
 def test_failure_leaves_nothing(hq, jfk, monkeypatch):
