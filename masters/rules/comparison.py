@@ -12,7 +12,6 @@ from masters.rules.catalog import write_comparison
 from masters.rules.checks import checked_comparison, require_columns
 from masters.rules.table_rules import Comparison, TableRules, load
 from sites import Site, names
-from sites.sessions import identity
 from sites.tables.table import describe
 
 #: Fields of `Comparison`, by operation.
@@ -119,7 +118,7 @@ def _compare(
     changed: Callable[[Comparison], Comparison],
 ) -> TableRules:
     where = names.parse(table)
-    with identity.initialised(site) as connection:
+    with rulebook.changing(site) as connection:
         described = describe(connection, where)
         require_columns(described, columns)
         now = changed(load(connection, where).comparison)

@@ -35,7 +35,7 @@ def set_column_group(
         UnknownTable, UnknownColumn.
     """
     where = names.parse(table)
-    with identity.initialised(site) as connection:
+    with rulebook.changing(site) as connection:
         require_columns(describe(connection, where), columns)
         before = load(connection, where)
         left = {
@@ -181,7 +181,7 @@ def _add(
     parameters: Mapping[str, object] | None,
 ) -> Rule:
     where = names.parse(table)
-    with identity.initialised(site) as connection:
+    with rulebook.changing(site) as connection:
         known = load(connection, where)
         taken = [
             rule.sequence_no
@@ -204,7 +204,7 @@ def _add(
 
 def _drop(site: Site, table: str, kind: Kind, reference: str, sequence_no: int) -> None:
     where = names.parse(table)
-    with identity.initialised(site) as connection:
+    with rulebook.changing(site) as connection:
         gone = connection.execute(
             sa.delete(resolution_rule).where(
                 of(resolution_rule, where),

@@ -19,7 +19,8 @@ have a `sequence`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
@@ -32,7 +33,9 @@ from masters.rules import table_rules
 from masters.rules.document import Rulebook, differences, documents, parsed
 from masters.rules.table_rules import Said, TableRules, load, ruled
 from sites import QualifiedName, Site, names
+from sites.catalog import SCHEMA
 from sites.sessions import identity
+from sites.tables import locks
 from sites.tables.table import describe
 
 
@@ -66,10 +69,7 @@ def apply(
     Raises:
         BadRulebook, UnknownTable, RuleError: then nothing is changed.
     """
-    with identity.initialised(site) as connection:
-        connection.execute(
-            sa.text("LOCK TABLE snaptide.resolution_rule IN SHARE ROW EXCLUSIVE MODE")
-        )
+    with changing(site) as connection:
         wanted = _wanted(connection, book, keep_others)
         changes = differences(read(connection), documents(wanted))
         if changes:
@@ -138,17 +138,26 @@ def _parsed(
     return parsed(where, body, describe(connection, where))
 
 
+@contextmanager
+def changing(site: Site) -> Iterator[Connection]:
+    """A transaction that changes rules, once no other one does.
+
+    Two that read the same rules could otherwise put a column into two groups, or give
+    a rule to a group that goes. And a version with a higher number is committed later:
+    a transaction that sees one version sees all earlier ones.
+    """
+    with identity.initialised(site) as connection:
+        locks.against_writers(connection, QualifiedName(SCHEMA, rules_version.name))
+        yield connection
+
+
 def note(connection: Connection, what: str, said: Said) -> None:
     """Store the current rules as a new version. Writes rules_version.
 
-    Waits for other sessions that change rules, so that a higher number is committed
-    later: a transaction that sees one version sees all earlier ones.
-
     Parameters:
+        connection: from `changing`.
         said: the columns that the operator names, by table.
     """
-    alone = "LOCK TABLE snaptide.rules_version IN SHARE ROW EXCLUSIVE MODE"
-    connection.execute(sa.text(alone))
     every = [load(connection, table) for table in ruled(connection)]
     connection.execute(
         sa.insert(rules_version).values(

@@ -5,13 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from masters import rules
 from masters.errors import BadRulebook, RuleError, UnknownColumn, UnknownConstraint
 from masters.rules import rulebook
 from sites import Directory, Site
 from sites.errors import UnknownTable
+from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
+from tests.let_go import WAITS
 from tests.linked_table import link, run
 
 BOOK: dict[str, Any] = {
@@ -168,3 +171,21 @@ def test_a_parameter_that_is_null_is_not_given(hq: Site) -> None:
     )
     [rule] = rulebook.export(hq)["tables"]["orders"]["update"]
     assert rule["parameters"] == {"column": "qty"}
+
+
+def test_two_changes_at_once_leave_a_column_in_one_group(hq: Site) -> None:
+    """Both wait, at the latest when they write, until neither is alone in reading."""
+    with ThreadPoolExecutor(2) as pool:
+        with hq.transaction() as readers:
+            readers.execute(text("LOCK TABLE snaptide.column_group IN SHARE MODE"))
+            made = [
+                pool.submit(rules.set_column_group, hq, "orders", name, ["qty", name])
+                for name in ("price", "name")
+            ]
+            waiting = f"SELECT count(*) = 2 FROM ({WAITS}) AS waiting"
+            eventually(lambda: run(hq, waiting) == [(True,)])
+        for one in made:
+            one.result()
+    [found] = rules.list_rules(hq)
+    assert sorted(map(len, found.groups.values())) == [1, 2]
+    assert sum(("qty" in columns) for columns in found.groups.values()) == 1
