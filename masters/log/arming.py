@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from psycopg import errors, sql
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, text
 
 from masters.log import log_function
 from masters.log.sql import load
@@ -48,8 +48,7 @@ def install(connection: Connection) -> None:
 
 def wait_turn(connection: Connection) -> None:
     """Wait for transactions that make the first log or drop the last one."""
-    key = func.hashtext("snaptide.arming"), func.hashtext("")
-    connection.execute(select(func.pg_advisory_xact_lock(*key)))
+    locks.wait_turn(connection, "snaptide.arming")
 
 
 def remove(connection: Connection) -> None:

@@ -138,6 +138,8 @@ def following(
     Raises:
         DdlRefused: sites could not follow.
     """
+    # What another one does meanwhile would be taken for part of this.
+    locks.wait_turn(connection, "snaptide.ddl")
     before = _logged(connection)
     altered: list[QualifiedName] = []
     yield altered

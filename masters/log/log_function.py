@@ -16,6 +16,7 @@ from sites.capture.triggers import same_key
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, comma, identifiers, numbered
 from sites.sessions.exchange import raw
+from sites.tables import locks
 from sites.tables.table import Table
 from sites.transfer.values import unsized
 
@@ -24,6 +25,8 @@ EVENTS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 
 #: What the names of logs, and of their functions, begin with.
 PREFIX = "mlog$_"
+
+_LOGS = "snaptide.logs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +54,12 @@ def wait_turn(connection: Connection, table: QualifiedName | None = None) -> Non
         table: whose log it is; those of other tables are not waited for, as a rewrite
             of a large table takes long. None: the logs of all.
     """
-    of_all = func.hashtext("snaptide.logs"), func.hashtext("")
     if table is None:
-        connection.execute(select(func.pg_advisory_xact_lock(*of_all)))
+        locks.wait_turn(connection, _LOGS)
         return
+    of_all = func.hashtext(_LOGS), func.hashtext("")
     connection.execute(select(func.pg_advisory_xact_lock_shared(*of_all)))
-    of_one = func.hashtext("snaptide.logs"), func.hashtext(str(table))
-    connection.execute(select(func.pg_advisory_xact_lock(*of_one)))
+    locks.wait_turn(connection, _LOGS, str(table))
 
 
 def install(connection: Connection, capture: LogCapture) -> None:

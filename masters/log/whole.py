@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, select, update
 
 from masters.catalog import registered_snapshot, snapshot_log
 from masters.errors import CannotLogTable, PartUnrecorded
-from masters.log import arming, registration
+from masters.log import arming, log_function, registration
 from masters.log.catalog import find_log, get_log, logged_tables
 from masters.log.log_function import EVENTS
 from sites import QualifiedName, Site, names
@@ -108,6 +108,7 @@ def make(
     """
     with site.transaction() as connection:
         locks.briefly(connection)
+        log_function.wait_turn(connection, name)
         log = find_log(connection, name)
         if log is None:
             return ()

@@ -67,6 +67,16 @@ def alone(
             _unlock(connection, key)
 
 
+def wait_turn(connection: Connection, work: str, of: str = "") -> None:
+    """Wait for transactions that do the same, and keep others out until the commit.
+
+    Parameters:
+        work, of: as `alone` takes them.
+    """
+    key = (func.hashtext(work), func.hashtext(of))
+    connection.execute(select(func.pg_advisory_xact_lock(*key)))
+
+
 @contextmanager
 def session_lock(
     connection: Connection,

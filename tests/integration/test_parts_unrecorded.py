@@ -3,6 +3,9 @@
 Where our user may create no event trigger, parts that come later have none.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
 
 import deferred
@@ -141,6 +144,21 @@ def test_triggers_that_are_not_always_on(sites: Directory, mode: str) -> None:
     assert refresh(jfk, "t2")["t2"].method == "fast"
     for name in ("t", "t2"):
         assert rows(jfk, name) == rows(hq, "t")
+
+
+def test_two_repairs_at_once(sites: Directory) -> None:
+    run(sites["hq"], "CREATE TABLE public.alone (id int PRIMARY KEY)")
+    log(sites["hq"], "alone")
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(5):
+            together = Barrier(2)
+
+            def repair(together: Barrier = together) -> None:
+                together.wait()
+                masters.repair_snapshot_logs(sites["hq"])
+
+            for one in [pool.submit(repair) for _ in range(2)]:
+                one.result()
 
 
 def test_a_partition_of_another_logged_table(sites: Directory) -> None:

@@ -1,6 +1,7 @@
 """DDL of a master that its sites follow by their next refresh."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -20,9 +21,12 @@ from snaptide import migrate
 from tests import airport
 from tests.airport import ORDERS, SWAP
 from tests.fix_commands import Snaptide
+from tests.fix_moments import Moments
 from tests.fix_sites import log
+from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, broken_off_at, found_group, push_all
+from tests.let_go import WAITS
 from tests.linked_table import parked, queued, run
 from tests.stories import assert_equal_to_master, settle
 
@@ -518,6 +522,24 @@ def test_a_wider_type_at_all_masters_of_a_group(world: Directory) -> None:
         (5000000000,),
     ]
     assert_equal_to_master(jfk)
+
+
+def test_two_at_once_are_told_apart(hq: Site, jfk: Site, moments: Moments) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        began = []
+
+        def meanwhile() -> None:
+            ddl = "ALTER TABLE orders ADD second int"
+            began.append(pool.submit(masters.execute_ddl, hq, ddl))
+            eventually(lambda: run(hq, WAITS))
+
+        moments.at("site_ddl.before_commit", meanwhile)
+        masters.execute_ddl(hq, "ALTER TABLE orders ADD first_one int")
+        began[0].result()
+    added = run(hq, "SELECT added FROM snaptide.site_ddl ORDER BY made_at")
+    assert [len(numbers) for (numbers,) in added] == [1, 1]
+    settle(jfk)
+    assert columns(jfk).endswith(",first_one,second")
 
 
 def test_the_command(snaptide: Snaptide, hq: Site, jfk: Site) -> None:
