@@ -127,13 +127,13 @@ def read(
         most: says how many are allowed; asked only if there are more than a few.
         asked: the first ones, if the database was asked for them before.
     """
-    texts = _texts(query, names)
     found = (asked or ask(side.at, first(query, names))[0]).texts()
     few = arrow.from_texts(found, _shape(names))
     limit = most() if most and few.num_rows > ALWAYS_FEW else None
     if few.num_rows <= FEW:
         every = few
     else:
+        texts = _texts(query, names)
         texts = texts if limit is None else texts.limit(limit + 1)
         every = side.read(texts, _shape(names), many=True)
     return None if limit is not None and every.num_rows > limit else every
