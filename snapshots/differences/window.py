@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Row, TableClause
 
@@ -45,6 +45,9 @@ from snapshots.errors import NoSnapshotLog, SnapshotLogTooYoung
 from snapshots.keys import Keys
 
 LOAD, FAST, COMPLETE = "load", "fast", "complete"
+
+#: A snapshot's tables at the master and at the site, and the leaves of the former.
+_Tables: TypeAlias = tuple[Table, Table, dict[int, Leaf]]
 
 #: What a master says of itself and the site when it says who it is; takes `its_id`,
 #: and the functions that are asked for.
@@ -219,10 +222,11 @@ def read(
         news = catalog.news_since(master, logs.values(), since) if since else {}
         unrecorded |= dict.fromkeys(n for n, log in logs.items() if not log.whole)
         asking = [s for s in some if s.asked]
-        seen = parents.read(master, asking, logs, since) if asking else {}
+        asked = parents.read(master, asking, logs, since) if asking else {}
+        seen = _Seen(group, master, site, row, known, since, logs, news, asked)
         for s in some:
-            facts = (*described[s.key], methods, known, row, logs, news, seen)
-            members[s.key] = _member(master, site, group, s, since, *facts)
+            method = methods.get(s.key, "?").lower()
+            members[s.key] = _member(seen, s, method, described[s.key])
     if any(member.master.divided for member in members.values()):
         granted.refuse_others(master, snapshots)
     return Window(
@@ -238,7 +242,7 @@ def read(
 
 def _described(
     master: Connection, site: Connection, snapshots: Sequence[Snapshot]
-) -> dict[str, tuple[Table, Table, dict[int, Leaf]]]:
+) -> dict[str, _Tables]:
     """By snapshot, its tables at the master and at the site, and the former's leaves.
 
     `leaves_of_all` fails where a table is gone, and `describe_all` names it before.
@@ -250,46 +254,42 @@ def _described(
     return {one.key: found for one, found in zip(snapshots, each, strict=True)}
 
 
-def _member(
-    master: Connection,
-    site: Connection,
-    group: RefreshGroup,
-    snapshot: Snapshot,
-    since: str | None,
-    table: Table,
-    base: Table,
-    parts: dict[int, Leaf],
-    methods: Mapping[str, str],
-    known: Collection[str],
-    row: Row[Any],
-    every_log: Mapping[QualifiedName, Row[Any]],
-    news: Mapping[str, bool],
-    every: Mapping[QualifiedName, Parent],
-) -> Member:
-    """Fit a snapshot to its master table.
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is read for all snapshots of a group that show one moment of the master."""
 
-    Parameters:
-        since: the moment that it shows; `every_log` is looked at from there on.
-        table, base, parts: as `_described` finds them.
-        row: what the master says of itself.
-        news: by log with rows since then, whether they tell of a TRUNCATE.
-        every: the tables that conditions ask.
-    """
-    log = every_log.get(snapshot.master)
-    seen = {name: every[name] for name in snapshot.asked}
+    group: RefreshGroup
+    master: Connection
+    site: Connection
+    #: what the master says of itself
+    row: Row[Any]
+    known: Collection[str]
+    #: the moment that they show; `logs` is looked at from there on
+    since: str | None
+    logs: Mapping[QualifiedName, Row[Any]]
+    #: by log with rows since then, whether they tell of a TRUNCATE
+    news: Mapping[str, bool]
+    #: the tables that conditions ask
+    parents: Mapping[QualifiedName, Parent]
+
+
+def _member(seen: _Seen, snapshot: Snapshot, asked: str, tables: _Tables) -> Member:
+    """Fit a snapshot to its master table."""
+    since, (table, base, parts) = seen.since, tables
+    log = seen.logs.get(snapshot.master)
+    asks = {name: seen.parents[name] for name in snapshot.asked}
     logs = {snapshot.master: log} | {
-        name: parents.log_for(snapshot, one) for name, one in seen.items()
+        name: parents.log_for(snapshot, one) for name, one in asks.items()
     }
-    versions = group_schema.of(row.versions) if row.versions else {}
+    versions = group_schema.of(seen.row.versions) if seen.row.versions else {}
     version = versions.get(snapshot.master)
-    method = methods.get(snapshot.key, "?").lower()
     old: Mapping[str, OldColumn] = {}
     if not rewrites.has_same_columns(snapshot, table):
-        table, old = old_columns.with_old(master, site, snapshot, table, base)
-    fitting.refuse_unfit(snapshot, table, base, group.master, version)
-    came = ranges.came_since(master, table, parts, since)
+        table, old = old_columns.with_old(seen.master, seen.site, snapshot, table, base)
+    fitting.refuse_unfit(snapshot, table, base, seen.group.master, version)
+    came = ranges.came_since(seen.master, table, parts, since)
     before = set(snapshot.master_parts or ())
-    kept = snapshot.key in known and before <= parts.keys() and before.isdisjoint(came)
+    kept = snapshot.key in seen.known and before <= parts.keys() - came
     if not all(log is None or log.whole for log in logs.values()):
         # As long as statements on a part are not recorded, rows may change unseen.
         parts = {oid: replace(leaf, file=0) for oid, leaf in parts.items()}
@@ -298,12 +298,12 @@ def _member(
         base=base,
         master=table,
         log_table=None if log is None else log.log_table,
-        method=_method(since, snapshot, method, logs, news, kept),
+        method=_method(seen, snapshot, asked, logs, kept),
         since=since,
-        logged=log is None or log.log_table in news,
-        slots=catalog.slots_since(since, row.position) if since else (),
-        parents=seen,
-        functions=rewrites.functions_of(snapshot, row.functions),
+        logged=log is None or log.log_table in seen.news,
+        slots=catalog.slots_since(since, seen.row.position) if since else (),
+        parents=asks,
+        functions=rewrites.functions_of(snapshot, seen.row.functions),
         parts=parts,
         schema_version=version,
         old=old,
@@ -312,7 +312,7 @@ def _member(
         return replace(member, method=COMPLETE)
     if member.method != FAST or log is None or not log.partition_columns:
         return member
-    return replace(member, own=own_keys.values(master, snapshot, table, log))
+    return replace(member, own=own_keys.values(seen.master, snapshot, table, log))
 
 
 def _is_rewritten(member: Member) -> bool:
@@ -328,14 +328,13 @@ def _is_rewritten(member: Member) -> bool:
 
 
 def _method(
-    since: str | None,
+    seen: _Seen,
     snapshot: Snapshot,
     asked: str,
     logs: Mapping[QualifiedName, Row[Any] | None],
-    news: Mapping[str, bool],
     kept: bool,
 ) -> str:
-    if not snapshot.loaded or since is None:
+    if not snapshot.loaded or seen.since is None:
         return LOAD
     if asked == "c":
         return COMPLETE
@@ -354,6 +353,6 @@ def _method(
                 f"last refresh of {snapshot.key}.",
                 snapshot=snapshot.key,
             )
-        if lacks_changes or news.get(log.log_table):
+        if lacks_changes or seen.news.get(log.log_table):
             return COMPLETE
     return FAST
