@@ -140,17 +140,10 @@ _VALUES = {name: _given(name) for name in ("id", "traceparent")} | {
     name: cast(sa.bindparam(f"its_{name}", type_=Text), push_batch.c[name].type)
     for name in ("orders", "started", "transactions", "origins", "made")
 }
-_NAMED = Prepared(
-    select(push_batch.c.id).where(
-        *(push_batch.c[name] == value for name, value in _KEYS.items())
-    )
-)
-_RENOTED = Prepared(
-    sa.update(push_batch)
-    .where(*(push_batch.c[name] == value for name, value in _KEYS.items()))
-    .where(push_batch.c.id != _VALUES["id"])
-    .values(_VALUES)
-)
+_HAS_KEYS = [push_batch.c[name] == value for name, value in _KEYS.items()]
+_NAMED = Prepared(select(push_batch.c.id).where(*_HAS_KEYS))
+_OTHER = sa.update(push_batch).where(*_HAS_KEYS, push_batch.c.id != _VALUES["id"])
+_RENOTED = Prepared(_OTHER.values(_VALUES))
 
 
 @cache
