@@ -23,7 +23,7 @@ from sites.capture import position
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
 from sites.tables import columns as tables_columns
-from sites.tables import ddl
+from sites.tables import ddl, locks
 from sites.tables.ddl import NewColumn
 from sites.tables.table import Table
 
@@ -189,7 +189,7 @@ def _carry(connection: Connection, queue: Queue, *, known: bool = True) -> Queue
         known: which columns of the target its calls were made for.
     """
     known = known and queue.target_numbers is not None
-    define.wait_turn(connection)
+    locks.wait_turn(connection, define.WORK)
     connection.execute(
         sa.update(queue_catalog)
         .where(queue_catalog.c.id == queue.id)

@@ -23,7 +23,6 @@ from sites import QualifiedName, names
 from sites.capture import triggers
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
-from sites.sessions.prepared import Prepared
 from sites.tables import locks, wide
 from sites.tables.table import Column, Table, describe
 from sites.transfer.types import NativeType, Xid8
@@ -143,7 +142,7 @@ def set_synchronous(connection: Connection, queue: Queue, *, synchronous: bool) 
     Raises:
         UnknownTable, UnknownColumn: the base table, or one of its columns, is gone.
     """
-    wait_turn(connection)
+    locks.wait_turn(connection, WORK)
     capture = capture_of(connection, queue, synchronous=synchronous)
     queue_function.replace(connection, capture)
     connection.execute(
@@ -167,7 +166,7 @@ def replace_functions(connection: Connection) -> None:
     it. Waits for transactions that alter queues, and keeps others out: it would take
     back what they write.
     """
-    wait_turn(connection)
+    locks.wait_turn(connection, WORK)
     for found in list_queues(connection):
         with suppress(UnknownTable, UnknownColumn):
             queue = _numbered(connection, found)
@@ -227,17 +226,9 @@ def create_table(
     wide.create(connection, table, images, wide=wide.overflows(base, columns))
 
 
-#: The advisory lock of who makes or alters queues, and replaces the views of calls.
-_KEY = func.hashtext("snaptide.queues"), func.hashtext("")
-_TURN = Prepared(select(func.pg_advisory_xact_lock(*_KEY)))
-
-
-def wait_turn(connection: Connection) -> None:
-    """Wait for transactions that alter queues, and keep others out until the commit.
-
-    A list of queues that is read before may be older than what they have written.
-    """
-    _TURN.hold(connection)
+#: The work of who makes or alters queues, and replaces the views of calls. A list of
+#: queues that is read before one's turn may be older than what others have written.
+WORK = "snaptide.queues"
 
 
 def in_turn(connection: Connection) -> AbstractContextManager[None]:
@@ -249,7 +240,7 @@ def in_turn(connection: Connection) -> AbstractContextManager[None]:
     Parameters:
         connection: outside of a transaction.
     """
-    return locks.session_lock(connection, _KEY)
+    return locks.session_lock(connection, locks.lock_on(WORK))
 
 
 def show_calls(connection: Connection, without: Queue | None = None) -> None:
@@ -260,7 +251,7 @@ def show_calls(connection: Connection, without: Queue | None = None) -> None:
     Parameters:
         without: a queue that is left out, while it is altered.
     """
-    wait_turn(connection)
+    locks.wait_turn(connection, WORK)
     gone = None if without is None else without.id
     queues = [one for one in list_queues(connection) if one.id != gone]
     views.replace_defcall(connection, queues)

@@ -57,8 +57,7 @@ def wait_turn(connection: Connection, table: QualifiedName | None = None) -> Non
     if table is None:
         locks.wait_turn(connection, _LOGS)
         return
-    of_all = func.hashtext(_LOGS), func.hashtext("")
-    connection.execute(select(func.pg_advisory_xact_lock_shared(*of_all)))
+    connection.execute(select(func.pg_advisory_xact_lock_shared(*locks.lock_on(_LOGS))))
     locks.wait_turn(connection, _LOGS, str(table))
 
 

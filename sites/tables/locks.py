@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import sqlalchemy as sa
 from psycopg import sql
@@ -18,6 +19,7 @@ from tenacity import Retrying, stop_after_attempt, wait_random
 from sites import retry
 from sites.names import QualifiedName, identifier
 from sites.sessions.exchange import raw
+from sites.sessions.prepared import Prepared
 from sites.sessions.site import Site, autocommit
 
 #: How long other sessions may have to wait behind us while we wait for a lock.
@@ -57,7 +59,7 @@ def alone(
         work, of: the kind of work, and what it is done to.
         busy: makes the error that is raised if another session is doing it.
     """
-    key = (func.hashtext(work), func.hashtext(of))
+    key = lock_on(work, of)
     with site.session() as connection, autocommit(connection):
         if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
             raise busy()
@@ -67,14 +69,22 @@ def alone(
             _unlock(connection, key)
 
 
+def lock_on(work: Any, of: Any = "") -> Sequence[sa.ColumnElement[int]]:
+    """The advisory lock of some work; `work` and `of` are as `alone` takes them."""
+    return func.hashtext(work), func.hashtext(of)
+
+
+_ITS = (sa.bindparam(f"its_{name}", type_=sa.String) for name in ("work", "of"))
+_TURN = Prepared(select(func.pg_advisory_xact_lock(*lock_on(*_ITS))))
+
+
 def wait_turn(connection: Connection, work: str, of: str = "") -> None:
     """Wait for transactions that do the same, and keep others out until the commit.
 
     Parameters:
         work, of: as `alone` takes them.
     """
-    key = (func.hashtext(work), func.hashtext(of))
-    connection.execute(select(func.pg_advisory_xact_lock(*key)))
+    _TURN.hold(connection, its_work=work, its_of=of)
 
 
 @contextmanager

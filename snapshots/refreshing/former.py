@@ -10,9 +10,10 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, func, or_, select
+from sqlalchemy import Connection, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -26,6 +27,8 @@ from snapshots.catalog import former_master
 
 #: A master that is away is not tried more often: waiting for a connection takes long.
 PAUSE = timedelta(minutes=10)
+
+_turn = partial(locks.lock_on, "snaptide.former")
 
 
 def remember(
@@ -139,7 +142,3 @@ def _still_left(
         former_master.c.master_id == master_id, former_master.c.snapshot.in_(names)
     )
     return list(connection.scalars(found))
-
-
-def _turn(master: str) -> tuple[ColumnElement[int], ColumnElement[int]]:
-    return func.hashtext("snaptide.former"), func.hashtext(master)
