@@ -32,13 +32,15 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
     logs = connection.execute(
         select(snapshot_log).order_by("table_schema", "table_name")
     )
-    recorded = set[QualifiedName]()
+    recorded = dict[QualifiedName, Table]()
     for log in logs:
         name = QualifiedName(log.table_schema, log.table_name)
-        if found := moved_tables.find(connection, site, name, log.log_table):
-            yield found
+        table, function = find_table(connection, name), log.log_table
+        moved = None if table else moved_tables.find(connection, site, name, function)
+        if moved is not None:
+            yield moved
             continue
-        for what in _of_log(connection, name, log):
+        for what in _of_log(connection, table, log):
             yield error(
                 site,
                 str(name),
@@ -47,14 +49,17 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 f"then snaptide log create {site} {name}, then refresh "
                 "its snapshots completely",
             )
-        yield from _of_partition(connection, site, name, log.log_table)
-        recorded.add(name)
+        if table is not None:
+            yield from _of_partition(connection, site, table, function)
+            recorded[name] = table
     for queue in list_queues(connection):
-        name = QualifiedName(queue.base_schema, queue.base_table)
-        if found := moved_tables.find(connection, site, name, queue.queue_table):
-            yield found
+        name, function = queue.base, queue.queue_table
+        table = find_table(connection, name)
+        moved = None if table else moved_tables.find(connection, site, name, function)
+        if moved is not None:
+            yield moved
             continue
-        for what in _of_queue(connection, name, queue):
+        for what in _of_queue(connection, table, queue):
             yield error(
                 site,
                 str(name),
@@ -62,24 +67,20 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 f"Give the column its old name (ALTER TABLE {name} RENAME), or push, "
                 f"then {_made_anew(connection, queue)}",
             )
-        if queue.group_id is not None:
-            recorded.add(name)
-    for name in sorted(recorded):
-        yield from _of_kind(connection, site, name)
+        if table is not None and queue.group_id is not None:
+            recorded[name] = table
+    for _, table in sorted(recorded.items()):
+        yield from _of_kind(connection, site, table)
 
 
-def _of_kind(
-    connection: Connection, site: str, name: QualifiedName
-) -> Iterator[Finding]:
-    table = find_table(connection, name)
-    reason = None if table is None else why_unloggable(connection, table)
-    if reason is not None:
+def _of_kind(connection: Connection, site: str, table: Table) -> Iterator[Finding]:
+    if reason := why_unloggable(connection, table):
         todo = (
             "ALTER TABLE ... SET LOGGED; or take the parts from each other (DETACH "
             "PARTITION, NO INHERIT), and create snapshots of each from its own master; "
             "or give the column a deterministic collation"
         )
-        yield error(site, str(name), f"{reason}.", todo)
+        yield error(site, str(table.qualified), f"{reason}.", todo)
 
 
 def _made_anew(connection: Connection, queue: Queue) -> str:
@@ -92,9 +93,8 @@ def _made_anew(connection: Connection, queue: Queue) -> str:
 
 
 def _of_log(
-    connection: Connection, name: QualifiedName, log: Row[object]
+    connection: Connection, table: Table | None, log: Row[object]
 ) -> Iterator[str]:
-    table = find_table(connection, name)
     if table is None:
         yield "The table was dropped, but its snapshot log still exists."
         return
@@ -111,14 +111,13 @@ def _of_log(
 
 
 def _of_partition(
-    connection: Connection, site: str, name: QualifiedName, log: str
+    connection: Connection, site: str, table: Table, log: str
 ) -> Iterator[Finding]:
     """Partition columns that were altered, so that no values of them are recorded."""
     declared = partition.of_log(connection, log)
-    table = find_table(connection, name)
-    if table is None or log_function.known(connection, table, log) == declared:
+    if log_function.known(connection, table, log) == declared:
         return
-    left = ",".join(one for one in declared if one in table.names)
+    name, left = table.qualified, ",".join(c for c in declared if c in table.names)
     yield warning(
         site,
         str(name),
@@ -130,9 +129,8 @@ def _of_partition(
 
 
 def _of_queue(
-    connection: Connection, name: QualifiedName, queue: Queue
+    connection: Connection, table: Table | None, queue: Queue
 ) -> Iterator[str]:
-    table = find_table(connection, name)
     if table is None:
         yield f"The table whose changes were queued as {queue.snapshot} was dropped."
         return

@@ -8,21 +8,19 @@ from sqlalchemy import Connection, func, select, text
 
 from sites import QualifiedName
 from sites.names import identifier, quoted
-from sites.tables.table import find_table
 from snaptide.doctor.finding import Finding, error
 
 
 def find(
     connection: Connection, site: str, name: QualifiedName, function: str
 ) -> Finding | None:
-    """The finding that a table has another name or schema now; None if it has not.
+    """The finding that a table has another name or schema now; None if it is gone.
 
     Parameters:
-        name: the one that it had when its changes began to be recorded.
+        name: the one that it had when its changes began to be recorded;
+            no table has it now.
         function: the one that its triggers call.
     """
-    if find_table(connection, name) is not None:
-        return None
     now = _called(connection, function)
     if now is None:
         return None
