@@ -445,7 +445,9 @@ def test_parents_of_one_name_in_two_schemas(hq, jfk):
 @pytest.mark.parametrize("how", ["by executors", "too many parents"])
 def test_windows_that_are_too_large_bring_the_same_rows(hq, jfk, monkeypatch, how):
     if how == "by executors":
-        monkeypatch.setattr(comparison, "small_window", lambda *_: None)
+        monkeypatch.setattr(
+            comparison, "small_windows", lambda _, all_: [None for _ in all_]
+        )
     else:
         monkeypatch.setattr(keys, "ALWAYS_FEW", 0)
         monkeypatch.setattr(moved, "CHUNK", 0)
