@@ -72,7 +72,7 @@ def _of_snapshot(
             f"snaptide site diff {site} says what became of it, and what to run.",
         )
     else:
-        yield from _rewritten(connection, home, site, one, table)
+        yield from _rewritten(home, site, one, table, base)
         yield from _narrower(site, one, table, base)
     for what in differing(there, here):
         yield error(
@@ -123,19 +123,18 @@ def _narrower(site: str, one: Snapshot, table: Table, base: Table) -> Iterator[F
 
 
 def _rewritten(
-    connection: Connection, home: Connection, site: str, one: Snapshot, table: Table
+    home: Connection, site: str, one: Snapshot, table: Table, base: Table
 ) -> Iterator[Finding]:
     """Findings about DDL on the master table since the last refresh."""
     if one.master_columns is None or not one.loaded:
         return
     try:
-        rewrites.refuse_generated_otherwise(one, table, describe(connection, one.base))
+        rewrites.refuse_generated_otherwise(one, table, base)
     except ColumnChanged as other:
         yield error(site, one.key, f"{other.message} Refreshes stop.", other.hint)
     files = {oid: leaf.file for oid, leaf in leaves(home, one.master).items()}
     columns = {column.name: column.state for column in table.columns}
-    reason = rewrites.why_rewritten(one, columns, files)
-    if reason is not None:
+    if reason := rewrites.why_rewritten(one, columns, files):
         yield warning(
             site,
             one.key,
