@@ -143,7 +143,8 @@ def present(member: Member, part: Range) -> Select[Any]:
 def of_changed(member: Member, since: str, part: Part = WHOLE) -> Select[Any]:
     """Images of the rows that changed at the master, as they are now."""
     changed = changed_keys(member, since).subquery("changed")
-    return _joined(member, changed).where(_in_part(member, changed, part))
+    found = _of_keys(member, kept(member), changed)
+    return found.where(_in_part(member, changed, part))
 
 
 def of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Select[Any]:
@@ -211,7 +212,8 @@ def at_site(
 ) -> Select[Any]:
     """Images of the rows that the snapshot holds now for the keys of these queries."""
     wanted = select(*sa.union_all(*keys).subquery().c).distinct().subquery("wanted")
-    return _present(member, wanted).where(_in_part(member, wanted, part))
+    found = _of_keys(member, member.base.sql(), wanted)
+    return found.where(_in_part(member, wanted, part))
 
 
 def _in_part(member: Member, keys: sa.FromClause, part: Part) -> sa.ColumnElement[bool]:
@@ -234,19 +236,11 @@ def source(table: Table, part: Range) -> sa.TableClause:
     return sa.table(part.table.name, *columns, schema=part.table.schema)
 
 
-def _present(member: Member, keys: sa.FromClause) -> Select[Any]:
-    return _of_keys(member, member.base.sql(), keys)
-
-
 def at_master_now(member: Member, rows: sa.FromClause) -> Values:
     """The columns of rows of the master table, with those that a lens makes."""
     there = [c.name for c in member.master.columns if c.name not in member.old]
     made = {name: one.value(rows.c).label(name) for name, one in member.old.items()}
     return {name: rows.c[name] for name in there} | made
-
-
-def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
-    return _of_keys(member, kept(member), keys)
 
 
 def kept(member: Member) -> sa.FromClause:
