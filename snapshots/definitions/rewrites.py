@@ -13,6 +13,7 @@ turn are not looked at.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -52,6 +53,9 @@ Functions = Mapping[str, str]
 #: is printed so.
 FUNCTIONS = "()"
 
+#: Where it is named, among the same facts, what has all rows compared.
+_ASKED_BY = ""
+
 #: Those that are `functions_asked` for, for statements that read more.
 CALLED = as_json(
     sa.text(load("functions")).columns(
@@ -68,6 +72,14 @@ def seen(snapshot: Snapshot, columns: Columns, files: Files) -> Seen:
         "master_files": [files[oid] for oid in sorted(files)],
         "master_columns": [columns[name] for name in snapshot.columns],
     }
+
+
+def compared_once() -> dict[str, Any]:
+    """Has the next refresh compare all rows, by a note that is like no other.
+
+    A refresh takes such a note away only if it is the one that it has read.
+    """
+    return {**COMPARED, "parents": {_ASKED_BY: str(uuid.uuid4())}}
 
 
 def why_rewritten(snapshot: Snapshot, columns: Columns, files: Files) -> str | None:

@@ -33,6 +33,7 @@ from snapshots.definitions import (
     parents,
     refresh_group,
     rewrites,
+    unaltered,
 )
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_group import RefreshGroup
@@ -360,7 +361,10 @@ def _note(
         _NOTING,
         [
             {
-                **{f"its_{name}": getattr(member.snapshot, name) for name in _READ},
+                **{
+                    f"its_{name}": getattr(member.snapshot, name)
+                    for name in unaltered.READ
+                },
                 "last_method": methods[member.snapshot.key],
                 **_facts(member),
             }
@@ -371,17 +375,13 @@ def _note(
         raise PositionMoved("Snapshots of the group were altered in the meantime.")
 
 
-#: What the rows of a snapshot are read and written by, and whether they are all to be
-#: compared; no other refresh changes it.
-_READ = ("schema", "name", "columns", "condition", "leaving", "loaded", "master_files")
-
 #: Notes facts about a snapshot as long as it is as it was read.
 _NOTING = (
     sa.update(catalog.snapshot)
     .where(
         *(
             column.is_not_distinct_from(sa.bindparam(f"its_{name}", type_=column.type))
-            for name in _READ
+            for name in unaltered.READ
             for column in [catalog.snapshot.c[name]]
         )
     )

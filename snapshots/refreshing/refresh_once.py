@@ -156,6 +156,7 @@ def _register_new(
     new = [m.key for m in task.members if not (m.loaded and m.key in known)]
     if not new:
         return task
+    noted = rewrites.compared_once()
     compared = set[str]()
     # The site commits first.
     with connection.begin(), site.begin():
@@ -163,7 +164,7 @@ def _register_new(
             if member.key in known or find_log(connection, member.master) is None:
                 continue
             if member.loaded:
-                site.execute(snapshot.change(member).values(rewrites.COMPARED))
+                site.execute(snapshot.change(member).values(noted))
                 compared.add(member.key)
             registration.register(
                 connection,
@@ -176,7 +177,6 @@ def _register_new(
             )
         here = position.current(connection)
         registration.advance(connection, task.who.site_id, new, here)
-    noted: dict[str, Any] = {**rewrites.COMPARED}
     now = [replace(m, **noted) if m.key in compared else m for m in task.members]
     return replace(task, members=tuple(now))
 

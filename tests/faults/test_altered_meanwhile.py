@@ -207,3 +207,34 @@ def test_a_refresh_waits_for_who_creates_a_snapshot(
         refresh(jfk, "g")
         ends.join()
     assert_equal_to_master(jfk)
+
+
+def test_another_process_registers_what_is_registered_anew(
+    branch: Directory, other: Site, moments: Moments
+) -> None:
+    """The master forgets a snapshot where what its site may read has changed.
+
+    A change that the log has lost stands for a grant, which no log tells.
+    """
+    hq, jfk = branch["hq"], branch["jfk"]
+    forget = "DELETE FROM snaptide.registered_snapshot WHERE snapshot = 't'"
+
+    class Ended(Exception):
+        """The other process ends before it has compared any row."""
+
+    def ends() -> None:
+        raise Ended
+
+    def registered() -> None:
+        run(hq, forget, "UPDATE public.t SET n = 7 WHERE id = 7")
+        run(hq, 'DELETE FROM snaptide."mlog$_t"')
+        moments.at("refresh.after_register", ends)
+        with pytest.raises(Ended):
+            snapshots.refresh(other, "g")
+
+    run(hq, forget)
+    moments.at("refresh.after_stage", _meanwhile(branch, registered))
+    with suppress(SnaptideError, sa.exc.DBAPIError):
+        snapshots.refresh(jfk, "g")
+    refresh(jfk, "g")
+    assert_equal_to_master(jfk)
