@@ -17,19 +17,20 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import IsolationLevel, adapt, capabilities, errors, generators
-from psycopg.abc import Buffer, PQGen, Transformer
+from psycopg.abc import Buffer, Transformer
 from psycopg.adapt import PyFormat
-from psycopg.pq import ExecStatus, Format, TransactionStatus
+from psycopg.pq import Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql.psycopg import dialect
 from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 from sqlalchemy.exc import DBAPIError
 
+from sites.sessions.results import GOOD, results_of
+
 Driver = psycopg.Connection[Any]
 
 _DIALECT = dialect()  # type: ignore[no-untyped-call]
-_GOOD = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK, ExecStatus.EMPTY_QUERY)
 _BEGIN = {
     None: b"BEGIN",
     IsolationLevel.READ_COMMITTED: b"BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -120,13 +121,15 @@ class _Session:
     former: list[bytes] = field(default_factory=list)
     #: statements that are sent with the next ones
     held: list[Later] = field(default_factory=list)
-    #: what was sent: for each result to come, the statement that it answers, if any
+    #: what was sent: for each result to come, the statement that it is of, if any
     sent: list[Later | None] = field(default_factory=list)
     #: statements that are prepared with it
     new: dict[_Key, bytes] = field(default_factory=dict)
 
 
 _sessions: MutableMapping[Driver, _Session] = WeakKeyDictionary()
+#: Of several statements that were sent together, the one that an error is of.
+_failed: MutableMapping[psycopg.Error, Bound] = WeakKeyDictionary()
 
 
 def exchange(connection: Connection, *statements: Bound) -> list[Answer]:
@@ -260,6 +263,7 @@ def reported(*connections: Connection, said: object = "COPY") -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
+        said = _failed.get(error, said)
         broken = [c for c in connections if driver_of(c).closed]
         for connection in broken:
             connection.invalidate(error)
@@ -306,9 +310,7 @@ def _start(driver: Driver, asked: Sequence[Later], *, apart: bool) -> None:
             pgconn.send_query_params(_BEGIN[driver.isolation_level], None)
             answers.append(None)
         for one, dumped in sending:
-            if _send(pgconn, session, dumped):
-                answers.append(None)
-            answers.append(one)
+            answers += [one] * _send(pgconn, session, dumped)
         pgconn.pipeline_sync()
         driver.wait(generators.send(pgconn))
     session.sent = answers
@@ -318,12 +320,15 @@ def _receive(driver: Driver, session: _Session) -> None:
     """Wait for what was sent, and give each statement its answer if all are good."""
     answers, session.sent, pgconn = session.sent, [], driver.pgconn
     with driver.lock, _leaving_at_failure(pgconn):
-        results = driver.wait(_results(pgconn))
-    pgconn.exit_pipeline_mode()
-    for result in results:
-        if result.status not in _GOOD:
-            session.former += session.new.values()
-            raise errors.error_from_result(result, driver.info.encoding)
+        results = driver.wait(results_of(pgconn))
+        for one, result in zip((*answers, None), results, strict=False):
+            if result.status not in GOOD:
+                session.former += session.new.values()
+                error = errors.error_from_result(result, driver.info.encoding)
+                if one is not None:
+                    _failed[error] = one.statement
+                raise error
+        pgconn.exit_pipeline_mode()
     session.names.update(session.new)
     session.former.clear()
     for one, result in zip(answers, results, strict=False):
@@ -360,29 +365,19 @@ def _dumped(session: _Session, statement: Bound) -> _Dumped:
     return _Dumped(key, dumped, values.formats or (), kept)
 
 
-def _send(pgconn: PGconn, session: _Session, statement: _Dumped) -> bool:
-    """Send a statement by its name; returns whether it is prepared with that."""
+def _send(pgconn: PGconn, session: _Session, statement: _Dumped) -> int:
+    """Send a statement by its name; returns how many results that has."""
     key, values, formats, kept = statement
     if not kept:
         pgconn.send_query_params(key[0], values, key[1], formats)
-        return False
+        return 1
     name = session.names.get(key) or session.new.get(key)
     known = name is not None
     if name is None:
         name = session.new[key] = b"snaptide_kept_%d" % next(_numbers)
         pgconn.send_prepare(name, *key)
     pgconn.send_query_prepared(name, values, formats)
-    return not known
-
-
-def _results(pgconn: PGconn) -> PQGen[list[PGresult]]:
-    """Read all: a commit without a statement, or a timeout, can fail at the end."""
-    found: list[PGresult] = []
-    while some := (yield from generators.fetch_many(pgconn)):
-        if some[0].status == ExecStatus.PIPELINE_SYNC:
-            break
-        found += some
-    return found
+    return 1 if known else 2
 
 
 def _answer(statement: Bound, session: _Session, result: PGresult) -> Answer:

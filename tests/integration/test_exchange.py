@@ -23,6 +23,8 @@ _ADD = Prepared(
     )
 )
 
+_ENDED = b"SELECT pg_terminate_backend(pg_backend_pid())"
+
 
 @pytest.fixture
 def hq(sites: Directory) -> Site:
@@ -280,6 +282,29 @@ def test_an_error_shows_the_beginning_of_a_long_statement(hq: Site) -> None:
             exchange(connection, Bound(statement, kept=False))
         assert len(str(failed.value)) < 2500
         connection.rollback()
+
+
+@pytest.mark.parametrize("wrong", [b"SELECT 1 / 0", b"SELECT no_column"])
+def test_an_error_shows_the_statement_that_failed(hq: Site, wrong: bytes) -> None:
+    """Whether the server refuses to run it or to prepare it."""
+    with hq.session() as connection:
+        held = hold(connection, Bound(b"SELECT 1"))
+        hold(connection, Bound(wrong))
+        with pytest.raises(DBAPIError) as failed:
+            held.answer()
+        assert failed.value.statement == wrong.decode()
+        connection.rollback()
+        with pytest.raises(DBAPIError) as failed:
+            exchange(connection, Bound(b"SELECT 1"), Bound(wrong), _ADD.bound(n=1))
+        assert failed.value.statement == wrong.decode()
+
+
+@pytest.mark.parametrize("before", [b"SELECT 1", _ENDED])
+def test_a_server_that_ends_a_session_says_why(hq: Site, before: bytes) -> None:
+    with hq.session() as connection, pytest.raises(DBAPIError) as failed:
+        exchange(connection, Bound(before), Bound(_ENDED), Bound(b"SELECT 1"))
+    assert "terminating connection" in str(failed.value)
+    assert failed.value.connection_invalidated
 
 
 def test_what_is_held_stays_in_its_transaction_if_others_are_sent(hq: Site) -> None:
