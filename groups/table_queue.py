@@ -22,6 +22,7 @@ from deferred.queues.queue import Queue
 from sites import QualifiedName, names
 from sites.capture import triggers
 from sites.catalog import SCHEMA
+from sites.sessions.exchange import raw
 from sites.tables import ddl, wide
 from sites.tables.ddl import NewColumn
 from sites.tables.table import Table
@@ -157,7 +158,7 @@ def extend(connection: Connection, table: Table, columns: Sequence[str]) -> None
     )
     view = queue.group_view(table.qualified)
     ddl.drop_view(connection, view)
-    ddl.create_checked_view(connection, view, table.qualified, after, None)
+    raw(connection).execute(ddl.checked_view(view, table.qualified, after, None))
     define.show_calls(connection)
 
 
@@ -192,9 +193,8 @@ def _create(
 ) -> int:
     name = names.derived(queue_function.PREFIX, table.qualified)
     define.create_table(connection, name, table, columns)
-    ddl.create_checked_view(
-        connection, queue.group_view(table.qualified), table.qualified, columns, None
-    )
+    view = queue.group_view(table.qualified)
+    raw(connection).execute(ddl.checked_view(view, table.qualified, columns, None))
     number: int = connection.execute(
         sa.insert(queue_catalog)
         .values(

@@ -253,8 +253,7 @@ def validate_constraint(
     )
 
 
-def create_checked_view(
-    connection: Connection,
+def checked_view(
     view: QualifiedName,
     table: QualifiedName,
     columns: Sequence[str],
@@ -262,15 +261,15 @@ def create_checked_view(
     alias: str | None = None,
     *,
     replace: bool = False,
-) -> None:
-    """Create the view for users, who cannot write rows that fail the condition.
+) -> sql.Composed:
+    """Creates the view for users, who cannot write rows that fail the condition.
 
     Parameters:
         alias: the name of the table within the condition, if it is another one.
         replace: whether the view is there, with these columns.
     """
-    statement = sql.SQL("CREATE {} VIEW {} AS SELECT {} FROM {}").format(
-        sql.SQL("OR REPLACE" if replace else ""),
+    statement = sql.SQL("CREATE {}VIEW {} AS SELECT {} FROM {}").format(
+        sql.SQL("OR REPLACE " if replace else ""),
         identifier(view),
         comma(identifiers(columns)),
         identifier(table),
@@ -279,7 +278,7 @@ def create_checked_view(
         if alias is not None:
             statement += sql.SQL(" AS {}").format(sql.Identifier(alias))
         statement += sql.SQL(" WHERE ({})").format(sql.SQL(condition))
-    raw(connection).execute(statement + sql.SQL(" WITH CASCADED CHECK OPTION"))
+    return statement + sql.SQL(" WITH CASCADED CHECK OPTION")
 
 
 def create_view(connection: Connection, view: QualifiedName, query: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 from psycopg import errors as pg
+from psycopg.sql import Composed
 from sqlalchemy import Connection, func, select
 
 from deferred.queues import define, queue, refresh_coverage
@@ -17,6 +18,7 @@ from sites.capture import guards, triggers
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.names import QualifiedName, numbered
+from sites.sessions.exchange import raw
 from sites.sessions.site import Site
 from sites.tables import ddl, indexes, roles
 from sites.tables.analyze import analyze
@@ -141,7 +143,7 @@ def open_to_users(
 def create_user_view(
     connection: Connection, snapshot: Snapshot, *, replace: bool = False
 ) -> None:
-    """Create the view that users read and write, with the snapshot's condition.
+    """Create the view that users read and write.
 
     Parameters:
         replace: whether the view is there already.
@@ -149,8 +151,18 @@ def create_user_view(
     Raises:
         NeedsParent: see `parents.at_site`.
     """
-    ddl.create_checked_view(
-        connection,
+    raw(connection).execute(user_view(connection, snapshot, replace=replace))
+
+
+def user_view(
+    connection: Connection, snapshot: Snapshot, *, replace: bool = False
+) -> Composed:
+    """The statement that creates it, with the snapshot's condition.
+
+    Raises:
+        NeedsParent: see `parents.at_site`.
+    """
+    return ddl.checked_view(
         snapshot.qualified,
         snapshot.base,
         snapshot.columns,

@@ -25,6 +25,7 @@ from snaptide.doctor import (
     registrations,
     server,
     stopped,
+    user_views,
     written,
 )
 from snaptide.doctor.finding import Finding, Severity, fatal
@@ -75,6 +76,7 @@ def _examine(connection: Connection, site: Site) -> list[Finding]:
         *registrations.check(connection, site),
         *connections.check(connection, site.name),
         *definitions.check(connection, site),
+        *user_views.check(connection, site.name),
         *numbers.check(connection, site.name),
         *compared.check(connection, site.name),
         *pages.check(connection, site.name),

@@ -255,7 +255,11 @@ def test_a_snapshot_that_nobody_refreshes(pair: Directory) -> None:
 
 
 def test_a_registration_that_nobody_knows(pair: Directory) -> None:
-    run(pair["jfk"], "UPDATE snaptide.snapshot SET name = 'other'")
+    run(
+        pair["jfk"],
+        "UPDATE snaptide.snapshot SET name = 'other'",
+        "ALTER VIEW public.seats RENAME TO other",
+    )
     assert "no such snapshot" in only(pair["hq"]).what
     assert "not registered at hq" in only(pair["jfk"]).what
 
@@ -382,3 +386,16 @@ def test_workers_of_many_sites(pair: Directory) -> None:
     with hq.session() as connection:
         connection.execute(text("DELETE FROM snaptide.registered_snapshot"))
         assert not [*connections.check(connection, "hq")]
+
+
+def test_a_user_view_that_is_gone(pair: Directory) -> None:
+    jfk = pair["jfk"]
+    run(jfk, "ALTER VIEW public.seats RENAME TO places")
+    found = only(jfk)
+    assert found.subject == "seats"
+    assert "another name or schema" in found.what
+    run(jfk, "DROP VIEW public.places")
+    run(jfk, only(jfk).todo.rpartition(": ")[2])
+    assert examine(jfk) == []
+    run(jfk, "UPDATE public.seats SET free = 7 WHERE id = 1")
+    assert deferred.push(jfk, "hq").calls == 1
