@@ -26,15 +26,15 @@ from sites import QualifiedName, names
 Others = Mapping[str, str | None]
 
 
-#: The columns of tables that take values, as the tables do not compute them. Without a
-#: lock on the tables: somebody may be altering one.
+#: The columns of tables that the tables compute, or the others. Without a lock on the
+#: tables: somebody may be altering one.
 _CALLED = sa.text(
     """
     SELECT n.nspname, c.relname, a.attnum, a.attname
     FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-     AND a.attgenerated = ''
+     AND (a.attgenerated <> '') = :computed
     WHERE c.oid = ANY (CAST(:oids AS oid[]))
     """
 )
@@ -73,7 +73,7 @@ class PresentNames:
     _by_table: Mapping[QualifiedName, Others]
 
     def columns(self, table: QualifiedName, called: Iterable[str]) -> tuple[str, ...]:
-        """Names of columns as they are shown; one that is gone is shown as gone."""
+        """Names of columns as they are shown; of one that takes no value, with why."""
         others = self._by_table.get(table, {})
         return tuple(_shown(others, name) for name in called)
 
@@ -94,7 +94,17 @@ def of(
         target_columns: as `error_transaction` has it.
     """
     known = target_columns or {}
-    return PresentNames(_others(known, _called(connection, known)))
+    found = _others(known, _called(connection, known))
+    computed = _called(connection, known, computed=True) if found else {}
+    for table, others in found.items():
+        now, numbers = computed.get(table, {}), known[str(table)]["numbers"]
+        found[table] = {
+            name: f"{now[number]} (generated)"
+            if (number := numbers[name]) in now
+            else it
+            for name, it in others.items()
+        }
+    return PresentNames(found)
 
 
 def settle(connection: Connection, row: Row[Any], choice: GoneColumns) -> None:
@@ -147,10 +157,14 @@ def settle(connection: Connection, row: Row[Any], choice: GoneColumns) -> None:
 _Called = Mapping[QualifiedName, Mapping[int, str]]
 
 
-def _called(connection: Connection, known: Mapping[str, Any]) -> _Called:
+def _called(
+    connection: Connection, known: Mapping[str, Any], *, computed: bool = False
+) -> _Called:
+    """The columns that take values, or those that do not, as tables compute them."""
     oids = [its["oid"] for its in known.values()]
     called: dict[QualifiedName, dict[int, str]] = {}
-    for schema, table, number, name in connection.execute(_CALLED, {"oids": oids}):
+    asked = {"oids": oids, "computed": computed}
+    for schema, table, number, name in connection.execute(_CALLED, asked):
         called.setdefault(QualifiedName(schema, table), {})[number] = name
     return called
 

@@ -132,6 +132,9 @@ def test_a_column_that_the_master_computes_now_stops_nothing(
     run(jfk, "INSERT INTO public.t (id, b, note) VALUES (5, 'five', 'mine')")
     run(jfk, "DELETE FROM public.t WHERE id = 3")
     assert deferred.push(jfk).errors == 2
+    for one in deferred.list_errors(hq):
+        (call,) = deferred.show_error(hq, one.id).calls
+        assert (call.new or {})["note (generated)"] == "mine"
     others = [(2, "second", "second"), (4, "new", "new")]
     assert at(hq, "id, b, note") == [(1, None, None), *others]
     for report in deferred.retry_errors(hq):
