@@ -12,21 +12,19 @@ import itertools
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import IsolationLevel, adapt, capabilities, errors, generators
-from psycopg.abc import Buffer, Transformer
+from psycopg.abc import Buffer, PQGen, Transformer
 from psycopg.adapt import PyFormat
-from psycopg.pq import Format, TransactionStatus
+from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql.psycopg import dialect
 from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 from sqlalchemy.exc import DBAPIError
-
-from sites.sessions.results import GOOD, results_of
 
 Driver = psycopg.Connection[Any]
 
@@ -37,6 +35,7 @@ _BEGIN = {
     IsolationLevel.REPEATABLE_READ: b"BEGIN ISOLATION LEVEL REPEATABLE READ",
     IsolationLevel.SERIALIZABLE: b"BEGIN ISOLATION LEVEL SERIALIZABLE",
 }
+_GOOD = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK, ExecStatus.EMPTY_QUERY)
 _STRING = psycopg.adapters.types["text"].oid
 _numbers = itertools.count(1)
 
@@ -51,6 +50,9 @@ _Place: TypeAlias = tuple[Connection, Driver]
 
 #: The text of a statement, and the types of its values.
 _Key: TypeAlias = tuple[bytes, tuple[int, ...]]
+
+#: A statement as it goes to the server, its values with their formats; is it kept?
+_Dumped: TypeAlias = tuple[_Key, Sequence[Buffer | None], Sequence[Format], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +233,7 @@ def drop_held(driver: Driver) -> None:
 
 
 def forget(driver: Driver) -> None:
-    """Have a session prepare all statements again.
-
-    Its server may have dropped them, or objects that they name may be others now.
-    """
+    """Have a session prepare all again, as its server or its objects may be others."""
     if session := _sessions.get(driver):
         session.former += session.names.values()
         session.names.clear()
@@ -320,9 +319,9 @@ def _receive(driver: Driver, session: _Session) -> None:
     """Wait for what was sent, and give each statement its answer if all are good."""
     answers, session.sent, pgconn = session.sent, [], driver.pgconn
     with driver.lock, _leaving_at_failure(pgconn):
-        results = driver.wait(results_of(pgconn))
+        results = driver.wait(_results(pgconn))
         for one, result in zip((*answers, None), results, strict=False):
-            if result.status not in GOOD:
+            if result.status not in _GOOD:
                 session.former += session.new.values()
                 error = errors.error_from_result(result, driver.info.encoding)
                 if one is not None:
@@ -334,6 +333,21 @@ def _receive(driver: Driver, session: _Session) -> None:
     for one, result in zip(answers, results, strict=False):
         if one is not None:
             one.result = result
+
+
+def _results(pgconn: PGconn) -> PQGen[list[PGresult]]:
+    """Read all: a commit without a statement, or a timeout, can fail at the end."""
+    found: list[PGresult] = []
+    try:
+        while some := (yield from generators.fetch_many(pgconn)):
+            if some[0].status == ExecStatus.PIPELINE_SYNC:
+                break
+            found += some
+    except psycopg.Error:
+        # A server that ends the session says why in the last one.
+        if not found or found[-1].status in _GOOD:
+            raise
+    return found
 
 
 @contextmanager
@@ -348,21 +362,12 @@ def _leaving_at_failure(pgconn: PGconn) -> Iterator[None]:
         raise
 
 
-class _Dumped(NamedTuple):
-    """A statement as it goes to the server."""
-
-    key: _Key
-    values: Sequence[Buffer | None]
-    formats: Sequence[Format]
-    kept: bool
-
-
 def _dumped(session: _Session, statement: Bound) -> _Dumped:
     values, given = session.values, statement.values
     dumped = values.dump_sequence(given, [PyFormat.AUTO] * len(given))
     key = statement.text, values.types or ()
     kept = session.keeps and statement.kept
-    return _Dumped(key, dumped, values.formats or (), kept)
+    return key, dumped, values.formats or (), kept
 
 
 def _send(pgconn: PGconn, session: _Session, statement: _Dumped) -> int:
