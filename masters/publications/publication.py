@@ -113,6 +113,7 @@ def create_publication(
                     f"{master.name} has a publication called {name} already.",
                     publication=name,
                 )
+            publishable.wait_turns(connection, wanted)
             bound.open_role(connection)
             new = {"name": name, "ddl": ddl}
             made = sa.insert(publication).values(new).returning(publication.c.id)
@@ -160,6 +161,7 @@ def alter_publication(
                 changed = sa.update(publication).where(_named(name)).values(ddl=ddl)
                 connection.execute(changed)
             if wanted:
+                publishable.wait_turns(connection, wanted)
                 _replace(connection, row, wanted)
             site_ddl.withhold(connection, row.id)
     return show_publication(master, name)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select
 
 from masters import group_schema
 from masters.catalog import publication_table
-from masters.log import partition
+from masters.log import log_function, partition
 from masters.log.catalog import find_logs, get_log
 from masters.publications import following, template
 from masters.publications import sql as sql_files
@@ -64,6 +64,15 @@ def wanted(
         )
         for one in sorted(chosen)
     ]
+
+
+def wait_turns(connection: Connection, wanted: Sequence[PublishedTable]) -> None:
+    """Wait for those who alter or drop logs, before any table is locked.
+
+    They look for publications in their own turn, and would not see this one.
+    """
+    for one in wanted:
+        log_function.wait_turn(connection, names.parse(one.table))
 
 
 def fitting(
