@@ -26,6 +26,7 @@ from groups.relay import ledger
 from groups.unfinished import finish
 from sites import Site, names
 from sites.sessions import identity
+from sites.tables import locks
 from sites.tables.users_triggers import firing_names
 
 
@@ -52,6 +53,7 @@ def create_group(home: Site, name: str) -> Group:
     )
     finish(home)
     with identity.confirmed(home) as connection:
+        locks.wait_turn(connection, "snaptide.group.create", name)
         if groups.find(connection, name) is not None:
             raise GroupExists(f"{home.name} already has a group {name}.", group=name)
         arrange(connection, home.name, group)

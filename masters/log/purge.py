@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from psycopg import errors
 from sqlalchemy import Connection, Row, Text, cast, func, select, update
 from tenacity import stop_after_attempt, wait_incrementing
 
@@ -58,7 +59,8 @@ def purge_snapshot_logs(
     with identity.initialised(site) as connection:
         images.forget_expired(connection)
         logs = connection.execute(select(snapshot_log).order_by("id")).all()
-    return [_purge(site, log, deletes_kept) for log in logs]
+    found = [_purge_if_there(site, log, deletes_kept) for log in logs]
+    return [report for report in found if report is not None]
 
 
 def horizon(connection: Connection, table: QualifiedName) -> str:
@@ -69,6 +71,20 @@ def horizon(connection: Connection, table: QualifiedName) -> str:
     now = func.pg_snapshot_xmin(func.pg_current_snapshot())
     lowest = func.least(positions.scalar_subquery(), now)
     return str(connection.scalar(select(cast(lowest, Text))))
+
+
+def _purge_if_there(
+    site: Site, log: Row[Any], deletes_kept: timedelta
+) -> LogPurgeReport | None:
+    """Purge a log, or return None if it has been dropped since it was listed."""
+    try:
+        return _purge(site, log, deletes_kept)
+    except errors.UndefinedTable:
+        with site.connect() as connection:
+            its = select(snapshot_log.c.id).where(snapshot_log.c.id == log.id)
+            if connection.scalar(its) is not None:
+                raise
+        return None
 
 
 def _purge(site: Site, log: Row[Any], deletes_kept: timedelta) -> LogPurgeReport:
@@ -100,11 +116,13 @@ def _purge(site: Site, log: Row[Any], deletes_kept: timedelta) -> LogPurgeReport
 def _empty(site: Site, log: Row[Any], slot: int, limit: str, *, asked: bool) -> bool:
     """Empty a partition; False if a writer holds it."""
     with site.transaction() as connection:
-        connection.execute(
+        noted = connection.execute(
             update(snapshot_log)
             .where(snapshot_log.c.id == log.id)
             .values(horizon=func.greatest(snapshot_log.c.horizon, position.xid8(limit)))
         )
+        if not noted.rowcount:  # The table has another log now, or none.
+            return False
         if asked:
             keys = len(log.identity_columns)
             ring.keep_deletes(connection, log.log_table, slot, limit, keys)

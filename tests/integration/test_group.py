@@ -1,6 +1,9 @@
 """A change at one master of a group goes to the others, by the way of any change."""
 
+import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 
 import psycopg
@@ -11,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 import deferred
 import groups
 from deferred.errors import RetryFailed
+from groups.arrange import arrange
 from groups.errors import (
     CannotReplicate,
     GroupBusy,
@@ -23,9 +27,12 @@ from groups.errors import (
 from masters import rules
 from sites import Directory
 from sites.errors import SiteNotInitialised
+from sites.tables import locks
 from tests.fix_db import MakeDatabase
+from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from tests.let_go import WAITS
 from tests.linked_table import calls, link, parked, queued, rows, run
 
 ROW = "INSERT INTO orders VALUES (1, 'a', 1, 1.5, '2026-01-01')"
@@ -163,6 +170,20 @@ def test_truncate_and_drop_column_are_refused(two: Directory) -> None:
             psycopg.Error, match=r"cannot be truncated|cannot drop column"
         ):
             run(two["hq"], statement)
+
+
+def test_two_of_one_name_at_once(apart: Directory) -> None:
+    """The second waits until the first is there, or not."""
+    hq = apart["hq"]
+    group = groups.create_group(hq, "first")
+    with ThreadPoolExecutor(1) as pool:
+        with hq.transaction() as connection:
+            locks.wait_turn(connection, "snaptide.group.create", GROUP)
+            arrange(connection, "hq", replace(group, name=GROUP, id=uuid.uuid4()))
+            other = pool.submit(groups.create_group, hq, GROUP)
+            eventually(lambda: run(hq, WAITS), what="the other one: to wait")
+        with pytest.raises(GroupExists):
+            other.result(timeout=60)
 
 
 def test_what_is_refused(two: Directory) -> None:

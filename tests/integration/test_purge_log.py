@@ -12,9 +12,10 @@ import masters
 from masters.log import catalog as log_catalog
 from masters.log import registration, ring
 from masters.log.ring import SLOT_SHIFT
-from sites import Directory, Site
+from sites import Directory, Site, faults
 from sites.capture import position
 from sites.names import QualifiedName
+from tests.at_point import AtPoint
 from tests.linked_table import ORDERS, application, run
 
 FAST, SLOW = uuid.uuid4(), uuid.uuid4()
@@ -52,6 +53,34 @@ def test_a14_8_log_row_stays_until_the_last_snapshot_has_it(hq: Site) -> None:
         _refreshed(hq, site_id)
         masters.purge_snapshot_logs(hq)
         assert _logged(hq) == left
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "another"])
+def test_a_log_that_is_dropped_meanwhile(
+    hq: Site, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """The other logs are purged; one that was created anew keeps what it has."""
+    run(hq, "CREATE TABLE parts (id int PRIMARY KEY)")
+    masters.create_snapshot_log(hq, "parts")
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    run(hq, "INSERT INTO parts VALUES (1)")
+    _refreshed(hq, FAST, SLOW)
+
+    def drop() -> None:
+        masters.drop_snapshot_log(hq, "orders", force=True)
+        if again:
+            masters.create_snapshot_log(hq, "orders")
+            run(hq, "INSERT INTO orders (id) VALUES (2)")
+
+    at = AtPoint("log_purge.after_look", drop)
+    monkeypatch.setattr(faults, "point", at.point)
+    reports = masters.purge_snapshot_logs(hq)
+    assert at.reached
+    assert [(one.table, one.emptied) for one in reports if one.emptied] == [
+        ("parts", 1)
+    ]
+    if again:
+        assert _logged(hq) == 1
 
 
 def test_dropped_snapshot_holds_nothing_back(hq: Site) -> None:
