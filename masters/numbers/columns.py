@@ -69,8 +69,12 @@ class NumberedColumn:
 
     @property
     def due(self) -> bool:
-        """Whether the next contact leases numbers: the reserve is opened."""
-        return self.method is Method.LEASE and self.left < self.size
+        """Whether the next contact leases numbers: the reserve is opened, or too small.
+
+        A reserve is made for twice the use of the past; a site may use more than that.
+        """
+        needed = self.per_day * configured.days_away()
+        return self.method is Method.LEASE and self.left < max(self.size, needed)
 
     @property
     def wanted(self) -> int:

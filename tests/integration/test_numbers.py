@@ -9,7 +9,8 @@ import deferred
 import masters
 import snapshots
 from masters.errors import CannotLease
-from sites import Directory, Site
+from sites import Directory, Site, configured
+from sites.configured import Configuration
 from snapshots.definitions.errors import (
     NoSuchNumbers,
     NumbersRefused,
@@ -96,8 +97,18 @@ def test_copy_and_a_role_with_no_rights_but_insert(plain):
         connection.exec_driver_sql("DROP ROLE clerk_of_numbers")
 
 
-def test_two_leases_and_a_refill_when_the_reserve_is_opened(plain):
+def test_a_refill_before_the_reserve_is_opened_if_that_is_too_small(plain):
+    """A site that uses a thousand a day may be away for 30 days."""
     hq, jfk = plain["hq"], plain["jfk"]
+    run(jfk, "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 1000)")
+    deferred.push(jfk)
+    assert _leased(hq)[-1] == (102_011, 10 + 1000 + 2 * 60_000)
+
+
+def test_two_leases_and_a_refill_when_the_reserve_is_opened(plain, monkeypatch):
+    hq, jfk = plain["hq"], plain["jfk"]
+    away = Configuration(directory=plain, days_away=1)
+    monkeypatch.setattr(configured, "_current", away)
     assert _leased(hq) == [(11, 2010)]
     run(jfk, "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 1000)")
     deferred.push(jfk)
