@@ -100,6 +100,25 @@ def lock_writers(connections: Connections, tables: Sequence[QualifiedName]) -> N
             locks.against_writers(connection, table)
 
 
+def lock_alike(
+    connections: Connections,
+    tables: Sequence[QualifiedName],
+    refuse: Callable[[QualifiedName], None],
+) -> None:
+    """Look whether tables do, lock them as `lock_writers` does, and look again.
+
+    Nobody waits for tables that are refused, and one may be altered until it is locked.
+
+    Parameters:
+        refuse: raises an error for a table that does not do.
+    """
+    for table in tables:
+        refuse(table)
+    lock_writers(connections, tables)
+    for table in tables:
+        refuse(table)
+
+
 def refuse_busy(
     connections: Connections,
     tables: Sequence[QualifiedName],

@@ -16,6 +16,7 @@ from groups.change import (
     administered,
     change,
     compared,
+    lock_alike,
     lock_writers,
     refuse_busy,
     refuse_parked,
@@ -24,7 +25,7 @@ from groups.errors import CannotReplicate, GroupExists, MasterExists, NoSuchMast
 from groups.group import Group, Master, Status, TableAdded, TargetType, changed
 from groups.relay import ledger
 from groups.unfinished import finish
-from sites import Site, names
+from sites import QualifiedName, Site, names
 from sites.sessions import identity
 from sites.tables import locks
 from sites.tables.users_triggers import firing_names
@@ -86,10 +87,13 @@ def add_table(
         for master, connection in connections.items():
             refuse_other_group(master, groups.group_of(connection, qualified), table)
         alike = compared(group, connections)
-        shape.refuse_different(alike, qualified, home.name)
-        for master in set(connections) - set(alike):
-            shape.refuse_missing(connections, qualified, home.name, master)
-        lock_writers(connections, [qualified])
+
+        def refuse_unlike(one: QualifiedName) -> None:
+            shape.refuse_different(alike, one, home.name)
+            for master in set(connections) - set(alike):
+                shape.refuse_missing(connections, one, home.name, master)
+
+        lock_alike(connections, [qualified], refuse_unlike)
         if not same_rows:
             shape.refuse_other_rows(alike, qualified)
         return changed(group, tables=(*group.tables, qualified))
@@ -155,18 +159,17 @@ def add_master(
             group, Master(name=master, target_type=target_type), via
         )
         forget_former(there, master, group)
-        for table in group.tables:
+        any_rows = target_type is TargetType.UNPROTECTED_READ_ONLY
+        both = {name: connections[name] for name in (home.name, master)}
+
+        def refuse_unlike(table: QualifiedName) -> None:
             refuse_other_group(master, groups.group_of(there, table), str(table))
-            if target_type is TargetType.UNPROTECTED_READ_ONLY:
+            if any_rows:
                 shape.refuse_missing(connections, table, home.name, master)
             else:
-                shape.refuse_different(
-                    {name: connections[name] for name in (home.name, master)},
-                    table,
-                    home.name,
-                )
-        lock_writers(connections, group.tables)
-        any_rows = target_type is TargetType.UNPROTECTED_READ_ONLY
+                shape.refuse_different(both, table, home.name)
+
+        lock_alike(connections, group.tables, refuse_unlike)
         if not (any_rows or same_rows):
             # Changes on their way would make masters differ that are equal.
             refuse_busy(connections, group.tables)

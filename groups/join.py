@@ -23,7 +23,7 @@ from groups.change import (
     Connections,
     administered,
     change,
-    lock_writers,
+    lock_alike,
     refuse_busy,
     refuse_parked,
 )
@@ -167,14 +167,15 @@ def _begun(
         there = connections[master]
         after = groups.with_master(group, Master(name=master, joined=False), via)
         forget_former(there, master, group)
-        for table in group.tables:
+        both = {one: connections[one] for one in (home.name, master)}
+
+        def refuse_unlike(table: QualifiedName) -> None:
             refuse_other_group(master, groups.group_of(there, table), str(table))
-            shape.refuse_different(
-                {one: connections[one] for one in (home.name, master)}, table, home.name
-            )
+            shape.refuse_different(both, table, home.name)
+
         # Of an attempt after which the master was removed instead of joining again.
         copying.end(there, group)
-        lock_writers(connections, group.tables)
+        lock_alike(connections, group.tables, refuse_unlike)
         for table in group.tables:
             _refuse_rows(there, table, master)
         refuse_busy(connections, group.tables)

@@ -186,6 +186,20 @@ def test_two_of_one_name_at_once(apart: Directory) -> None:
             other.result(timeout=60)
 
 
+def test_a_table_that_is_altered_until_it_is_locked(two: Directory) -> None:
+    """The other master has one more column in the end."""
+    hq, lax = two["hq"], two["lax"]
+    for site in (hq, lax):
+        run(site, "CREATE TABLE parts (id int PRIMARY KEY)")
+    with ThreadPoolExecutor(1) as pool:
+        with lax.transaction() as connection:
+            connection.exec_driver_sql("ALTER TABLE public.parts ADD COLUMN size int")
+            other = pool.submit(groups.add_table, hq, GROUP, "parts")
+            eventually(lambda: run(lax, WAITS), what="the table: to be waited for")
+        with pytest.raises(TablesDiffer, match="size"):
+            other.result(timeout=60)
+
+
 def test_what_is_refused(two: Directory) -> None:
     run(two["jfk"], "CREATE TABLE orders (id int PRIMARY KEY, qty bigint)")
     run(two["hq"], "CREATE TABLE keyless (a int)")
