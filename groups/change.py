@@ -105,12 +105,12 @@ def lock_alike(
     tables: Sequence[QualifiedName],
     refuse: Callable[[QualifiedName], None],
 ) -> None:
-    """Look whether tables do, lock them as `lock_writers` does, and look again.
+    """Check tables, lock them as `lock_writers` does, and check them again.
 
-    Nobody waits for tables that are refused, and one may be altered until it is locked.
+    A table that is refused is not locked; one that fits may be altered until it is.
 
     Parameters:
-        refuse: raises an error for a table that does not do.
+        refuse: raises an error for a table that does not fit.
     """
     for table in tables:
         refuse(table)

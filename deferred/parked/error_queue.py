@@ -110,8 +110,9 @@ def show_error(
 ) -> ErrorTransaction:
     """One parked transaction with old and new image of each call, and the master's row.
 
-    That row is as it was when the transaction was parked, and now. Columns are called
-    as they are now; the master has dropped `(gone)` ones, and computes `(generated)`.
+    That row is shown as it was when the transaction was parked, and as it is now.
+    Columns have their present names; `(gone)` marks those that the master has dropped,
+    `(generated)` those that it computes now.
 
     Parameters:
         after: only calls with a higher number, for the next page.

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, Text, cast, func, select, update
 from tenacity import stop_after_attempt, wait_incrementing
 
 from masters.catalog import registered_snapshot, snapshot_log
+from masters.errors import NoSnapshotLog
 from masters.log import images, registration, ring
 from masters.rules import table_rules
 from sites import QualifiedName, Site, faults, retry
@@ -79,8 +80,10 @@ def _purge_if_there(
     """Purge a log, or return None if it has been dropped since it was listed."""
     try:
         return _purge(site, log, deletes_kept)
+    except NoSnapshotLog:
+        return None
     except errors.UndefinedTable:
-        with site.connect() as connection:
+        with site.session() as connection:
             its = select(snapshot_log.c.id).where(snapshot_log.c.id == log.id)
             if connection.scalar(its) is not None:
                 raise
@@ -114,15 +117,20 @@ def _purge(site: Site, log: Row[Any], deletes_kept: timedelta) -> LogPurgeReport
 
 
 def _empty(site: Site, log: Row[Any], slot: int, limit: str, *, asked: bool) -> bool:
-    """Empty a partition; False if a writer holds it."""
+    """Empty a partition; False if a writer holds it.
+
+    Raises:
+        NoSnapshotLog: the log was dropped; the table may have another one now.
+    """
     with site.transaction() as connection:
         noted = connection.execute(
             update(snapshot_log)
             .where(snapshot_log.c.id == log.id)
             .values(horizon=func.greatest(snapshot_log.c.horizon, position.xid8(limit)))
         )
-        if not noted.rowcount:  # The table has another log now, or none.
-            return False
+        if not noted.rowcount:
+            name = log.table_name
+            raise NoSnapshotLog(f"The log of {name} was dropped.", table=name)
         if asked:
             keys = len(log.identity_columns)
             ring.keep_deletes(connection, log.log_table, slot, limit, keys)

@@ -73,7 +73,7 @@ class NumberedColumn:
 
         A reserve is made for twice the use of the past; a site may use more than that.
         """
-        needed = self.per_day * configured.days_away()
+        needed = min(self.per_day * configured.days_away(), MOST)
         return self.method is Method.LEASE and self.left < max(self.size, needed)
 
     @property

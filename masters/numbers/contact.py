@@ -14,7 +14,7 @@ from sites.sessions.site import autocommit
 
 
 def keep_supplied(origin: Connection, target: Connection, pair: Pair) -> None:
-    """Lease numbers for the columns of a site that have opened their reserve; commits.
+    """Lease numbers for the columns of a site that are due; commits.
 
     What keeps a column from its lease is noted with it: the contact goes on. A site
     that needs none costs one statement, and one where no column draws numbers does not

@@ -69,12 +69,13 @@ def wanted(
 def wait_turns(connection: Connection, wanted: Sequence[PublishedTable]) -> None:
     """Wait for those who alter or drop logs, before any table is locked.
 
-    They look for publications in their own turn, and would not see this one. The turns
-    are taken in the order of the tables' names, so that two publications do not wait
-    for each other.
+    They look for publications in their own turn, and would not see this one.
+
+    Parameters:
+        wanted: as `wanted` returns it, so in the order in which others take turns, too.
     """
-    for table in sorted({names.parse(one.table) for one in wanted}):
-        log_function.wait_turn(connection, table)
+    for one in wanted:
+        log_function.wait_turn(connection, names.parse(one.table))
 
 
 def fitting(

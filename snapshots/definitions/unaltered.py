@@ -12,7 +12,7 @@ from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import PositionMoved
 
 #: What the rows of a snapshot are read and written by, and whether they are all to be
-#: compared (`rewrites.compared_once`); no other refresh changes it.
+#: compared (`rewrites.compared_once`). Another refresh that changes it moves the group.
 READ = (
     *("schema", "name", "columns", "condition", "leaving", "loaded"),
     *("master_files", "parents"),

@@ -9,17 +9,30 @@ from sqlalchemy import Connection
 from sites.errors import SnaptideError
 from sites.names import identifier
 from sites.tables import views
+from sites.tables.table import find_table
 from snapshots.creating import base_table
 from snapshots.definitions import snapshot
 from snapshots.definitions.snapshot import Snapshot
-from snaptide.doctor.finding import Finding, error
+from snaptide.doctor.finding import Finding, error, warning
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
     """Findings about snapshots that users cannot reach by their names."""
     for one in snapshot.all_of(connection):
-        reading = views.reading(connection, one.base)
-        if not one.loaded or one.qualified in reading:
+        # Without its base table, the snapshot has more than this to be told of.
+        if not one.loaded or find_table(connection, one.base) is None:
+            continue
+        if one.qualified in views.reading(connection, one.base):
+            continue
+        if find_table(connection, one.qualified) is not None:
+            yield warning(
+                site,
+                one.key,
+                f"Another table or view is called {one.qualified} now, and the user "
+                "view is gone or has another name: what programs find there may not be "
+                "the snapshot, which is refreshed as before.",
+                "Rename what has its name; then run snaptide doctor again.",
+            )
             continue
         yield error(
             site,

@@ -394,6 +394,10 @@ def test_a_user_view_that_is_gone(pair: Directory) -> None:
     found = only(jfk)
     assert found.subject == "seats"
     assert "another name or schema" in found.what
+    run(jfk, "CREATE VIEW public.seats AS SELECT * FROM public.places")
+    found = only(jfk)
+    assert (found.severity, "Rename" in found.todo) == ("warning", True)
+    run(jfk, "DROP VIEW public.seats")
     run(jfk, "DROP VIEW public.places")
     run(jfk, only(jfk).todo.rpartition(": ")[2])
     assert examine(jfk) == []

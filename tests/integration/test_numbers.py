@@ -9,6 +9,7 @@ import deferred
 import masters
 import snapshots
 from masters.errors import CannotLease
+from masters.numbers import columns
 from sites import Directory, Site, configured
 from sites.configured import Configuration
 from snapshots.definitions.errors import (
@@ -103,6 +104,19 @@ def test_a_refill_before_the_reserve_is_opened_if_that_is_too_small(plain):
     run(jfk, "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 1000)")
     deferred.push(jfk)
     assert _leased(hq)[-1] == (102_011, 10 + 1000 + 2 * 60_000)
+
+
+def test_a_busy_site_leases_in_large_steps(plain, monkeypatch):
+    """However many it uses: not what it has drawn since the last contact, each time."""
+    hq, jfk = plain["hq"], plain["jfk"]
+    monkeypatch.setattr(columns, "MOST", 1_000)
+    run(jfk, "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 1001)")
+    deferred.push(jfk)
+    leases = len(_leased(hq))
+    for _ in range(3):
+        run(jfk, "INSERT INTO orders (customer) VALUES ('y')")
+        deferred.push(jfk)
+    assert len(_leased(hq)) == leases
 
 
 def test_two_leases_and_a_refill_when_the_reserve_is_opened(plain, monkeypatch):
