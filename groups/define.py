@@ -30,6 +30,9 @@ from sites.sessions import identity
 from sites.tables import locks
 from sites.tables.users_triggers import firing_names
 
+#: The work of who creates a group of some name.
+CREATION = "snaptide.group.create"
+
 
 def create_group(home: Site, name: str) -> Group:
     """Create a replication group with one master (Oracle: CREATE_MASTER_REPGROUP).
@@ -54,7 +57,7 @@ def create_group(home: Site, name: str) -> Group:
     )
     finish(home)
     with identity.confirmed(home) as connection:
-        locks.wait_turn(connection, "snaptide.group.create", name)
+        locks.wait_turn(connection, CREATION, name)
         if groups.find(connection, name) is not None:
             raise GroupExists(f"{home.name} already has a group {name}.", group=name)
         arrange(connection, home.name, group)

@@ -71,10 +71,10 @@ class NumberedColumn:
     def due(self) -> bool:
         """Whether the next contact leases numbers: the reserve is opened, or too small.
 
-        A reserve is made for twice the use of the past; a site may use more than that.
+        The last one was made for the use of its time; a site may use more by now.
         """
-        needed = min(self.per_day * configured.days_away(), MOST)
-        return self.method is Method.LEASE and self.left < max(self.size, needed)
+        reserve = max(self.size, self.wanted)
+        return self.method is Method.LEASE and self.left < reserve
 
     @property
     def wanted(self) -> int:

@@ -22,8 +22,8 @@ class Numbers:
     master: str
     #: how many may still be used; None for those that are not leased
     left: int | None
-    #: with fewer left than this, or than the site uses in `days_away` at this rate, the
-    #: next push or refresh leases more
+    #: with fewer left than this, the next push or refresh leases more; with more, too,
+    #: if the site uses more than it did
     lease: int | None
     per_day: float | None
     #: how many days they last at this rate; None if none were used

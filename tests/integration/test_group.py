@@ -15,6 +15,7 @@ import deferred
 import groups
 from deferred.errors import RetryFailed
 from groups.arrange import arrange
+from groups.define import CREATION
 from groups.errors import (
     CannotReplicate,
     GroupBusy,
@@ -178,7 +179,7 @@ def test_two_of_one_name_at_once(apart: Directory) -> None:
     group = groups.create_group(hq, "first")
     with ThreadPoolExecutor(1) as pool:
         with hq.transaction() as connection:
-            locks.wait_turn(connection, "snaptide.group.create", GROUP)
+            locks.wait_turn(connection, CREATION, GROUP)
             arrange(connection, "hq", replace(group, name=GROUP, id=uuid.uuid4()))
             other = pool.submit(groups.create_group, hq, GROUP)
             eventually(lambda: run(hq, WAITS), what="the other one: to wait")

@@ -121,7 +121,7 @@ def test_a_busy_site_leases_in_large_steps(plain, monkeypatch):
 
 def test_two_leases_and_a_refill_when_the_reserve_is_opened(plain, monkeypatch):
     hq, jfk = plain["hq"], plain["jfk"]
-    away = Configuration(directory=plain, days_away=1)
+    away = Configuration(directory=plain, days_away=0.5)
     monkeypatch.setattr(configured, "_current", away)
     assert _leased(hq) == [(11, 2010)]
     run(jfk, "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 1000)")
