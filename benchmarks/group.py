@@ -9,7 +9,7 @@ import masters
 import snapshots
 from benchmarks import by_hand
 from benchmarks.pairs import Against, Result, Side, alternate
-from benchmarks.setting import create_orders, directory, far_master, tidy
+from benchmarks.setting import create_orders, directory, far_master, tidy, warm
 from sites import Directory, Site
 
 MEMBERS = 20
@@ -28,6 +28,7 @@ def run(rows: int) -> list[Result]:
         _create(sites, dict.fromkeys(parts, rows // MEMBERS), "parts")
         _create(sites, {"whole": rows}, "whole")
         by_hand.prepare_changes(sites)
+        warm()
         seeds = itertools.count(1)
 
         def change(tables: list[str]) -> None:

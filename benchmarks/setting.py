@@ -14,6 +14,7 @@ from sites import Directory, Site
 from sites.catalog import site_identity
 from sites.configured import Configuration, configure
 from sites.sessions import identity
+from snapshots.differences import warming
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests.fix_proxy import Proxy
@@ -150,6 +151,12 @@ def slow_down(site: Site) -> str:
         alone.execute(text("ALTER SYSTEM SET commit_siblings = 0"))
         alone.execute(text("SELECT pg_reload_conf()"))
     return f", flushes {FLUSH:g} ms slower"
+
+
+def warm() -> None:
+    """Have Spark as warm as a worker has it that has been up for a minute."""
+    for _ in warming.comparisons():
+        pass
 
 
 def tidy(site: Site, *tables: str) -> None:

@@ -9,10 +9,9 @@ import snapshots
 from benchmarks.by_hand import pipe
 from benchmarks.conflicts import BOOK
 from benchmarks.pairs import Against, Result, Side, alternate
-from benchmarks.setting import COLUMNS, NAMES, create_orders, directory, tidy
+from benchmarks.setting import COLUMNS, NAMES, create_orders, directory, tidy, warm
 from masters.rules import rulebook
 from sites import Directory
-from snapshots.differences import warming
 
 #: Of the rows that each side changes, those that both do; the later change wins.
 BOTH = 0.1
@@ -62,8 +61,7 @@ def _prepare(sites: Directory, rows: int) -> None:
     rulebook.apply(sites["hq"], BOOK)
     snapshots.create(sites["jfk"], "orders", master="hq", updatable=True)
     snapshots.refresh(sites["jfk"], "orders")
-    for _ in warming.comparisons():
-        pass  # as a worker does, beside its first tasks
+    warm()
 
 
 def _change(sites: Directory, changed: int, table: str) -> None:
