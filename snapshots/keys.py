@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Select, Text, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from sites.extras import pa, pc
-from sites.sessions.exchange import Later
+from sites.sessions.exchange import Bound, Later
 from sites.sessions.site import Site
 from sites.transfer import arrow
 from sites.transfer.transport import ask, literal_text
@@ -33,6 +33,27 @@ ALWAYS_FEW = 10_000
 
 #: A table with the columns `k1`, `k2`, ...
 Keys: TypeAlias = "pa.Table"
+
+#: A query for few rows, perhaps as a statement that is kept with its values.
+Query: TypeAlias = "Select[Any] | Bound"
+
+
+class Places:
+    """The places of keys in a statement that gets them when it is run.
+
+    Parameters:
+        names: `k1`, `k2`, ...
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.column_names = names
+        self.columns = [sa.bindparam(f"its_{n}", "{}", Text) for n in names]
+
+
+def in_places(keys: Keys) -> dict[str, str]:
+    """Keys as the values of their places."""
+    pairs = zip(keys.column_names, keys.columns, strict=True)
+    return {f"its_{name}": _array(column) for name, column in pairs}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +100,7 @@ class Sides:
             return theirs.result(), present
 
     def read_apart(
-        self, wanted: Sequence[tuple[Select[Any], Select[Any], pa.Schema]]
+        self, wanted: Sequence[tuple[Query, Query, pa.Schema]]
     ) -> list[tuple[pa.Table, pa.Table]]:
         """Read few rows from both, each once, without those that both print alike.
 
@@ -119,21 +140,34 @@ def read(
     query: Select[Any],
     names: Sequence[str],
     most: Callable[[], int] | None = None,
-    asked: Later | None = None,
 ) -> Keys | None:
     """Keys that a query finds; None if there are too many.
 
     Parameters:
         most: says how many are allowed; asked only if there are more than a few.
-        asked: the first ones, if the database was asked for them before.
     """
-    found = (asked or ask(side.at, first(query, names))[0]).texts()
-    few = arrow.from_texts(found, _shape(names))
+    asked = ask(side.at, first(query, names))[0]
+    return read_all(side, asked, lambda: query, names, most)
+
+
+def read_all(
+    side: Side,
+    asked: Later,
+    query: Callable[[], Select[Any]],
+    names: Sequence[str],
+    most: Callable[[], int] | None = None,
+) -> Keys | None:
+    """The same, if the database was `asked` for the first ones before.
+
+    Parameters:
+        query: builds the query for all.
+    """
+    few = arrow.from_texts(asked.texts(), _shape(names))
     limit = most() if most and few.num_rows > ALWAYS_FEW else None
     if few.num_rows <= FEW:
         every = few
     else:
-        texts = _texts(query, names)
+        texts = _texts(query(), names)
         texts = texts if limit is None else texts.limit(limit + 1)
         every = side.read(texts, _shape(names), many=True)
     return None if limit is not None and every.num_rows > limit else every
@@ -179,7 +213,7 @@ def chunks(keys: Keys) -> Iterator[Keys]:
         yield keys.slice(first, CHUNK)
 
 
-def as_rows(keys: Keys, kinds: Sequence[NativeType]) -> sa.FromClause:
+def as_rows(keys: Keys | Places, kinds: Sequence[NativeType]) -> sa.FromClause:
     """Keys as rows of a query, with their own types again."""
     plain = all(map(_is_plain, kinds))
     arrays = [
@@ -226,7 +260,7 @@ def same(
 
 
 def among(
-    column: sa.ColumnElement[Any], keys: Keys, kind: NativeType
+    column: sa.ColumnElement[Any], keys: Keys | Places, kind: NativeType
 ) -> sa.ColumnElement[bool] | None:
     """Whether a column that identifies rows has one of these values.
 
@@ -239,14 +273,15 @@ def among(
     """
     if not _is_plain(kind):
         return None
-    return column == func.any(_typed(keys.column(0), kind))
+    return column == func.any(_typed(keys.columns[0], kind))
 
 
 def _typed(
-    column: pa.ChunkedArray, kind: sa.types.TypeEngine[Any]
+    column: pa.ChunkedArray | sa.ColumnElement[str], kind: sa.types.TypeEngine[Any]
 ) -> sa.ColumnElement[Any]:
     """Values of keys as an array of a type."""
-    return cast(sa.literal(_array(column), Text), ARRAY(kind))
+    place = isinstance(column, sa.ColumnElement)
+    return cast(column if place else sa.literal(_array(column), Text), ARRAY(kind))
 
 
 def _is_plain(kind: NativeType) -> bool:

@@ -63,11 +63,20 @@ def since(
     one forgotten transaction stays open. Ids of a former cluster lie beyond all ids of
     this one, and are skipped.
     """
-    given = sa.literal(position) if isinstance(position, str) else position
-    old = sa.cast(given, PgSnapshot())
+    old = value(position)
     return sa.and_(
         sa.or_(xid >= func.pg_snapshot_xmax(old), open_at(xid, old)), _of_now(xid)
     )
+
+
+def value(position: str | ColumnElement[str]) -> ColumnElement[Any]:
+    """A position for use in statements.
+
+    Parameters:
+        position: its text, or the place of it.
+    """
+    given = sa.literal(position) if isinstance(position, str) else position
+    return sa.cast(given, PgSnapshot())
 
 
 def any_since(

@@ -13,10 +13,18 @@ from __future__ import annotations
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -40,6 +48,8 @@ from sites.sessions.exchange import (
 
 if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
+
+Kept = TypeVar("Kept")
 
 #: A session keeps the descriptions of so many tables at most.
 MOST_TABLES = 256
@@ -223,7 +233,7 @@ class Dialect(psycopg.PGDialect_psycopg):
         return hash(Dialect)
 
 
-class CompiledCache(MutableMapping[Any, Compiled]):
+class LastUsed(MutableMapping[Any, Kept]):
     """The statements that were used last, for several threads.
 
     Parameters:
@@ -233,7 +243,7 @@ class CompiledCache(MutableMapping[Any, Compiled]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = RLock()
-        self._kept: OrderedDict[Any, Compiled] = OrderedDict()
+        self._kept: OrderedDict[Any, Kept] = OrderedDict()
         # A child would wait for ever for a thread that only its parent has.
         os.register_at_fork(
             before=self._lock.acquire,
@@ -241,15 +251,15 @@ class CompiledCache(MutableMapping[Any, Compiled]):
             after_in_child=self._lock.release,
         )
 
-    def __getitem__(self, key: Any) -> Compiled:
+    def __getitem__(self, key: Any) -> Kept:
         with self._lock:
             found = self._kept[key]
             self._kept.move_to_end(key)
         return found
 
-    def __setitem__(self, key: Any, compiled: Compiled) -> None:
+    def __setitem__(self, key: Any, statement: Kept) -> None:
         with self._lock:
-            self._kept[key] = compiled
+            self._kept[key] = statement
             self._kept.move_to_end(key)
             if len(self._kept) > self._most:
                 self._kept.popitem(last=False)
@@ -267,6 +277,22 @@ class CompiledCache(MutableMapping[Any, Compiled]):
 
 
 #: The compiled statements of this process.
-COMPILED = CompiledCache(MOST_COMPILED)
+COMPILED: LastUsed[Compiled] = LastUsed(MOST_COMPILED)
+
+_built: LastUsed[Prepared] = LastUsed(MOST_COMPILED)
+
+
+def built_once(what: Hashable, build: Callable[[], sa.ClauseElement]) -> Prepared:
+    """A statement about tables of users, built when it is first asked for.
+
+    Parameters:
+        what: all that it depends on, the descriptions of tables among them.
+        build: builds it, with a `bindparam` for each value that changes.
+    """
+    found = _built.get(what)
+    if found is None:
+        found = _built[what] = Prepared(build())
+    return found
+
 
 registry.register("postgresql.snaptide", __name__, Dialect.__name__)

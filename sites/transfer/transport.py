@@ -124,7 +124,7 @@ def rows(source: Connection, query: str) -> Iterator[tuple[str | None, ...]]:
         yield from cast("Iterator[tuple[str | None, ...]]", found.rows())
 
 
-def ask(source: Connection, *queries: SelectBase) -> list[Later]:
+def ask(source: Connection, *queries: SelectBase | Bound) -> list[Later]:
     """Send queries that find few rows, and go on; read the `texts` of each afterwards.
 
     They share a round trip. Rows of the same values are printed alike, by whatever
@@ -132,9 +132,14 @@ def ask(source: Connection, *queries: SelectBase) -> list[Later]:
     """
     if not queries:
         return []
-    texts = map(literal_text, queries)
     raw(source)  # begins a transaction, whose moment they see
-    return send_apart(source, *(Bound(one.encode(), kept=False) for one in texts))
+    return send_apart(source, *map(_bound, queries))
+
+
+def _bound(query: SelectBase | Bound) -> Bound:
+    if isinstance(query, Bound):
+        return query
+    return Bound(literal_text(query).encode(), kept=False)
 
 
 def copy_out(source: Connection, query: str, write: Callable[[bytes], object]) -> int:

@@ -138,30 +138,27 @@ def small_windows(sides: Sides, members: Sequence[Member]) -> list[Keys | None]:
     one round trip.
     """
     changed = {
-        number: images.changed_keys(one, one.since, present_apart=True)
+        number: images.first_changed(one)
         for number, one in enumerate(members)
         if one.method == FAST and one.may_differ and one.since is not None
     }
-    names = [one.snapshot.key_names for one in members]
-    first = [keys.first(query, names[number]) for number, query in changed.items()]
-    asked = dict(zip(changed, ask(sides.master.at, *first), strict=True))
+    asked = dict(zip(changed, ask(sides.master.at, *changed.values()), strict=True))
     return [
-        _of_log(sides, one, changed.get(number), asked.get(number))
+        _of_log(sides, one, asked.get(number))
         if one.method == FAST
         else _of_rows(sides, one)
         for number, one in enumerate(members)
     ]
 
 
-def _of_log(
-    sides: Sides, member: Member, changed: Select[Any] | None, asked: Later | None
-) -> Keys | None:
+def _of_log(sides: Sides, member: Member, asked: Later | None) -> Keys | None:
     """The keys that changed, those at the master as they were `asked` for."""
     master, names = sides.master, member.snapshot.key_names
     most = partial(most_rows, master, member.snapshot.master)
     found: Keys | None = keys.none(names)
-    if changed is not None:
-        found = keys.read(master, changed, names, most, asked)
+    if asked is not None:
+        every = partial(images.changed, member)
+        found = keys.read_all(master, asked, every, names, most)
     for query in images.leaving_keys(member):
         if found is None:
             break
@@ -290,19 +287,18 @@ def _read(sides: Sides, some: Sequence[Small]) -> list[_Read]:
 
 
 def _of_keys(sides: Sides, some: Sequence[Small]) -> list[_Read]:
-    parts = [
-        (number, (there, here, images.schema(one.member)))
-        for number, one in enumerate(some)
-        for there, here in zip(*_queries(sides, one), strict=True)
+    if some[0].most_keys > FEW:  # then it is the only one
+        shape, queries = images.schema(some[0].member), _queries(sides, some[0])
+        parts = zip(*queries, strict=True)
+        pairs = [sides.read(*part, shape, many=True) for part in parts]
+        return [_of_window(some[0], pairs)]
+    asked = [
+        (*images.of_few_keys(one.member, one.keys), images.schema(one.member))
+        for one in some
+        if one.most_keys
     ]
-    if some[0].most_keys > FEW:
-        found = [sides.read(*asked, many=True) for _, asked in parts]
-    else:
-        found = sides.read_apart([asked for _, asked in parts])
-    pairs: list[list[tuple[pa.Table, pa.Table]]] = [[] for _ in some]
-    for (number, _), pair in zip(parts, found, strict=True):
-        pairs[number].append(pair)
-    return [_of_window(*each) for each in zip(some, pairs, strict=True)]
+    found = iter(sides.read_apart(asked))
+    return [_of_window(one, [next(found)] if one.most_keys else []) for one in some]
 
 
 def _of_window(one: Small, pairs: Sequence[tuple[pa.Table, pa.Table]]) -> _Read:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from sites.capture import position
 from sites.conditions import where
 from sites.conditions.ranges import Range
 from sites.names import QualifiedName
+from sites.sessions.prepared import built_once
 from sites.tables.table import Table
 from sites.transfer import arrow
 from sites.transfer.types import NativeType
@@ -26,7 +28,7 @@ from snapshots.definitions.old_columns import Values
 from snapshots.definitions.snapshot import key_types
 from snapshots.differences import own_keys
 from snapshots.differences.window import Member
-from snapshots.keys import Keys, among, as_rows
+from snapshots.keys import Keys, Places, Query, among, as_rows, first, in_places
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +43,9 @@ class Layout:
     key: list[str]
     columns: list[str]
 
+
+#: With more keys than this, PostgreSQL plans a query for their number.
+_KEPT = 1000
 
 #: A part of a window, by number, and how many there are; a hash of the key divides it.
 Part = tuple[int, int]
@@ -70,8 +75,33 @@ def positions(member: Member) -> list[str]:
     return [f"c{n}" for n in range(1, len(member.carried) + 1)]
 
 
+def first_changed(member: Member) -> Query:
+    """The query for the first keys of those that `changed` finds (`keys.first`)."""
+    names = member.snapshot.key_names
+    if member.joined or any(member.asked_again()):
+        return first(changed(member), names)
+
+    def build() -> Select[Any]:
+        given = sa.bindparam("its_since", "1:1:", Text)
+        return first(changed_keys(member, given, present_apart=True), names)
+
+    log = member.log_table, member.master, member.snapshot.identity_columns
+    rows = member.slots, *member.own.items()
+    return built_once((*log, *rows), build).bound(its_since=member.since)
+
+
+def changed(member: Member) -> Select[Any]:
+    """Keys of rows that may have changed since the moment that the snapshot shows."""
+    assert member.since is not None
+    return changed_keys(member, member.since, present_apart=True)
+
+
 def changed_keys(
-    member: Member, since: str, *, present_apart: bool = False, once: bool = True
+    member: Member,
+    since: str | sa.ColumnElement[str],
+    *,
+    present_apart: bool = False,
+    once: bool = True,
 ) -> Select[Any]:
     """Keys (k1, k2, ...) of rows that may have changed, entered or left since then.
 
@@ -147,7 +177,24 @@ def of_changed(member: Member, since: str, part: Part = WHOLE) -> Select[Any]:
     return found.where(_in_part(member, changed, part))
 
 
-def of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Select[Any]:
+def of_few_keys(member: Member, wanted: Keys) -> tuple[Query, Query]:
+    """The queries for images of the rows that have these keys, at master and site."""
+    if wanted.num_rows > _KEPT or member.old:
+        return of_keys(member, wanted), present_of_keys(member, wanted)
+    snapshot, at_once = member.snapshot, len(member.parts) == 1
+    names = snapshot.identity_columns, member.carried, snapshot.condition
+    what = member.master, member.base, *names, at_once
+    values = in_places(wanted)
+    there, here = (
+        built_once((*what, find), partial(find, member, Places(snapshot.key_names)))
+        for find in (of_keys, present_of_keys)
+    )
+    return there.bound(**values), here.bound(**values)
+
+
+def of_keys(
+    member: Member, wanted: Keys | Places, *, once: bool = False
+) -> Select[Any]:
     """Images of the rows at the master that have these keys.
 
     Parameters:
@@ -159,7 +206,9 @@ def of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Select[Any]:
     )
 
 
-def present_of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Select[Any]:
+def present_of_keys(
+    member: Member, wanted: Keys | Places, *, once: bool = False
+) -> Select[Any]:
     """Images of the rows with these keys that the snapshot holds now.
 
     Parameters:
@@ -184,7 +233,7 @@ def _looked_up(
     member: Member,
     table: Table,
     rows: sa.FromClause,
-    wanted: Keys,
+    wanted: Keys | Places,
     *,
     once: bool,
     at_once: bool,

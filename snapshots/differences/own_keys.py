@@ -16,10 +16,10 @@ from psycopg import sql
 from sqlalchemy import Connection, Row
 
 from masters.log import log_function, partition
+from sites.capture import position
 from sites.conditions.constants import Constants, demanded
 from sites.sessions.exchange import raw
 from sites.tables.table import Column, Table
-from sites.transfer.types import PgSnapshot
 from sites.transfer.values import unsized
 from snapshots.definitions.snapshot import Snapshot
 
@@ -86,7 +86,7 @@ def telling(snapshot: Snapshot, table: Table) -> Mapping[str, tuple[Constants, .
 
 
 def restricting(
-    log: sa.FromClause, wanted: Values, since: str
+    log: sa.FromClause, wanted: Values, since: str | sa.ColumnElement[str]
 ) -> list[sa.ColumnElement[bool]]:
     """Whether a row of the log can be about a row of the snapshot.
 
@@ -95,7 +95,7 @@ def restricting(
             a scan of the index over values and transactions begins; what is before it,
             no window has.
     """
-    oldest = sa.func.pg_snapshot_xmin(sa.cast(sa.literal(since), PgSnapshot()))
+    oldest = sa.func.pg_snapshot_xmin(position.value(since))
     mine = [
         log.c[place].in_([partition.UNKNOWN, *hashes])
         for place, hashes in wanted.items()

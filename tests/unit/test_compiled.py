@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Compiled
 
-from sites.sessions.prepared import CompiledCache, Dialect
+from sites.sessions.prepared import Dialect, LastUsed
 
 MOST = 2
 
@@ -25,7 +25,7 @@ def _dialect(*version: int) -> Dialect:
 
 
 def test_what_was_not_used_for_longest_goes() -> None:
-    cache, some = CompiledCache(MOST), [_compiled(number) for number in range(3)]
+    cache, some = LastUsed[Compiled](MOST), [_compiled(number) for number in range(3)]
     cache["first"], cache["second"] = some[:2]
     assert cache["first"] is some[0]
     cache["third"] = some[2]
@@ -36,7 +36,7 @@ def test_what_was_not_used_for_longest_goes() -> None:
 
 
 def test_threads_share_it() -> None:
-    cache, one = CompiledCache(MOST), _compiled(1)
+    cache, one = LastUsed[Compiled](MOST), _compiled(1)
 
     def use(number: int) -> bool:
         cache[number] = one
@@ -61,7 +61,7 @@ class _Slow:
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_fork_waits_for_a_thread_that_uses_it() -> None:
-    cache, key = CompiledCache(MOST), _Slow()
+    cache, key = LastUsed[Compiled](MOST), _Slow()
     thread = threading.Thread(target=cache.get, args=[key])
     thread.start()
     assert key.begun.wait(60)
