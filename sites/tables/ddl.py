@@ -37,6 +37,11 @@ class NewColumn:
     #: the default is the expression of a stored generated column
     generated: bool = False
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether its type and collation are PostgreSQL's own, which nobody drops."""
+        return "." not in self.type + (self.collation or "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultNeeds:
@@ -138,9 +143,9 @@ def create_temporary(
     name: str,
     columns: Sequence[NewColumn],
     *,
-    at_commit: Literal["DROP", "DELETE ROWS"] = "DROP",
+    at_commit: Literal["DROP", "DELETE ROWS", "PRESERVE ROWS"] = "DROP",
 ) -> sa.TableClause:
-    """Create a temporary table that is dropped, or emptied, at each commit.
+    """Create a temporary table that is dropped, emptied or left alone at each commit.
 
     It is created with the first statement that comes after it.
 
@@ -153,6 +158,18 @@ def create_temporary(
     created = statement.as_bytes(driver_of(connection))
     hold(connection, Bound(created, kept=False))
     return sa.table(name, *(sa.column(c.name, NativeType(c.type)) for c in columns))
+
+
+def empty_temporary(connection: Connection, name: str, *, anew: bool) -> None:
+    """Empty a temporary table before the next statement.
+
+    Parameters:
+        anew: give back its space too, which takes longer; plans are made again then.
+    """
+    verb = "TRUNCATE" if anew else "DELETE FROM"
+    statement = sql.SQL(f"{verb} {{}}").format(sql.Identifier("pg_temp", name))
+    emptied = statement.as_bytes(driver_of(connection))
+    hold(connection, Bound(emptied, kept=not anew))
 
 
 def index_temporary(connection: Connection, name: str, column: str) -> None:

@@ -54,6 +54,14 @@ _TYPES: Mapping[str, sa.types.TypeEngine[Any]] = {
 _IDENTIFIED = "pg_identify_object('pg_catalog.pg_class'::regclass, was.oid, was.number)"
 
 
+@dataclass(frozen=True)
+class Between:
+    """All values from one to another, in a statement that gets both when it is run."""
+
+    first: ColumnElement[Any]
+    last: ColumnElement[Any]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Staged:
     """Changes for one table, staged in a source table of the same database."""
@@ -71,6 +79,13 @@ class Staged:
     kept: dict[Hashable, Any] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
+
+    def describes_the_same(self, other: Staged) -> bool:
+        """Whether statements for this are right for another with its source's name."""
+        mine, its = (
+            (one.table, one.columns, one.identity, one.has_old) for one in (self, other)
+        )
+        return mine == its
 
     def keep(self, what: Hashable, made: Callable[[], Kept]) -> Kept:
         """The object that is cached under a name; made at the first call."""
@@ -162,7 +177,7 @@ class Staged:
 def selected(source: FromClause, rows: Mapping[str, Any]) -> ColumnElement[bool]:
     """The condition that columns of a source have these values.
 
-    A range or tuple stands for all values in it.
+    A range, a tuple or `Between` stands for all values in it.
     """
     wanted = (_is(source.c[name], value) for name, value in rows.items())
     return and_(sa.true(), *wanted)
@@ -200,6 +215,8 @@ def leaves_alone(staged: Staged, target: TableClause) -> list[ColumnElement[bool
 def _is(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
     if isinstance(value, range):
         return column.between(value.start, value.stop - 1)
+    if isinstance(value, Between):
+        return column.between(value.first, value.last)
     if isinstance(value, tuple):
         # As one array: the values may be more than a statement takes.
         return column == func.any(sa.literal(list(value), sa.ARRAY(column.type)))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, func, select
 
 from sites.names import QualifiedName
+from sites.sessions.prepared import Prepared
 from sites.transfer.types import NativeType
 from snapshots.merging.work import MARKS, Work
 
@@ -21,6 +22,11 @@ class Rows:
 
     count: int
     numbers: range
+
+    @property
+    def free(self) -> Mapping[str, object]:
+        """The values by which a statement selects those that are not held back."""
+        return {"held": False, "no": self.numbers}
 
     @classmethod
     def numbered(cls, numbers: Sequence[int]) -> Rows:
@@ -58,52 +64,50 @@ def free_rows(connection: Connection, group: Sequence[Work]) -> Free:
     found: dict[QualifiedName, dict[str, Rows]]
     found = {w.staged.table.qualified: {} for w in group}
     tables, names = [*found], tuple(w.table.name for w in group)
-    for number, kind, count, first, last in connection.execute(_free_rows(names)):
+    for number, kind, count, first, last in _free_rows(names).run(connection):
         found[tables[number]][kind] = Rows(count, range(first, last + 1))
     return found
 
 
 @lru_cache(maxsize=128)
-def _free_rows(names: tuple[str, ...]) -> sa.CompoundSelect[Any]:
+def _free_rows(names: tuple[str, ...]) -> Prepared:
     """Asks for these of some work tables. Building it takes longer than running it."""
-    return sa.union_all(
-        *(
-            select(
-                sa.literal_column(str(number)),
-                table.c.kind,
-                func.count(),
-                func.min(table.c.no),
-                func.max(table.c.no),
-            )
-            .where(sa.not_(table.c.held))
-            .group_by(table.c.kind)
-            for number, table in enumerate(_marks(names))
+    each = (
+        select(
+            sa.literal_column(str(number)),
+            table.c.kind,
+            func.count(),
+            func.min(table.c.no),
+            func.max(table.c.no),
         )
+        .where(sa.not_(table.c.held))
+        .group_by(table.c.kind)
+        for number, table in enumerate(_marks(names))
     )
+    return Prepared(sa.union_all(*each))
 
 
 def outcomes(connection: Connection, group: Sequence[Work]) -> list[list[Outcome]]:
     """The rows of each snapshot by outcome: kind, whether and why they are held."""
     found: list[list[Outcome]] = [[] for _ in group]
     names = tuple(w.table.name for w in group)
-    for number, *outcome in connection.execute(_outcomes(names)):
+    for number, *outcome in _outcomes(names).run(connection):
         found[number].append(Outcome._make(outcome))
     return found
 
 
 @lru_cache(maxsize=128)
-def _outcomes(names: tuple[str, ...]) -> sa.CompoundSelect[Any]:
+def _outcomes(names: tuple[str, ...]) -> Prepared:
     """Asks for these of some work tables. Building it takes longer than running it."""
-    each = (
+    marks = (
         (number, [table.c[name] for name in ("kind", "leaves", "held", "by", "why")])
         for number, table in enumerate(_marks(names))
     )
-    return sa.union_all(
-        *(
-            select(sa.literal_column(str(number)), *of, func.count()).group_by(*of)
-            for number, of in each
-        )
+    each = (
+        select(sa.literal_column(str(number)), *of, func.count()).group_by(*of)
+        for number, of in marks
     )
+    return Prepared(sa.union_all(*each))
 
 
 def _marks(names: Sequence[str]) -> list[TableClause]:

@@ -150,7 +150,21 @@ def hold_pending(connection: Connection, group: Sequence[Work], window: Moment) 
     )
     found = _waiting_in(asked).run(connection, **given(window)).scalars()
     pending = [(group[n], is_pending(group[n], window)) for n in found]
-    return work.hold_in_each(connection, pending, PENDING) if pending else 0
+    return _hold_in_each(connection, pending, PENDING) if pending else 0
+
+
+def _hold_in_each(
+    connection: Connection,
+    conditions: Sequence[tuple[Work, sa.ColumnElement[bool]]],
+    by: str,
+) -> int:
+    """Hold back rows of several snapshots at one moment, each by its own condition."""
+    held = [
+        work.holding(changes, condition, by).returning(changes.table.c.no).cte(f"h{no}")
+        for no, (changes, condition) in enumerate(conditions)
+    ]
+    each = (select(sa.func.count()).select_from(one).scalar_subquery() for one in held)
+    return connection.scalar(select(sum(each, start=sa.literal(0)))) or 0
 
 
 #: The table of extra keys of a snapshot, the columns of its identity, and its queue.

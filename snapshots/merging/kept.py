@@ -25,6 +25,7 @@ from sites.writing.staged import selected
 from snapshots.catalog import kept_row
 from snapshots.definitions import snapshot
 from snapshots.differences.window import Member
+from snapshots.merging import work
 from snapshots.merging.counts import Rows
 from snapshots.merging.work import Work
 
@@ -98,11 +99,11 @@ def forget(connection: Connection, key: str) -> None:
     connection.execute(sa.delete(kept_row).where(kept_row.c.snapshot == key))
 
 
-def keep(changes: Work, connection: Connection, rows: Rows) -> list[int]:
+def keep(changes: Work, connection: Connection, rows: Rows) -> None:
     """Keep those of some rows that leave, before they are deleted."""
     base, table = changes.staged.table.sql(), changes.table
     names = changes.staged.table.names
-    free = selected(table, {"held": False, "no": rows.numbers})
+    free = selected(table, rows.free)
     copies = (
         select(
             literal(changes.member.snapshot.key),
@@ -123,7 +124,6 @@ def keep(changes: Work, connection: Connection, rows: Rows) -> list[int]:
             set_={**newer, "left_at": func.now()},
         )
     )
-    return []
 
 
 def among(connection: Connection, keys: Sequence[str]) -> set[str]:
@@ -164,3 +164,11 @@ def release(connection: Connection, member: Member, came: Select[Any]) -> None:
 
 def _printed(key: Iterable[sa.ColumnElement[Any]]) -> sa.ColumnElement[Any]:
     return array([cast(part, Text) for part in key], type_=ARRAY(Text))
+
+
+def release_inserted(connection: Connection, group: Sequence[Work]) -> None:
+    """Forget kept rows that were inserted again, if there are any."""
+    there = among(connection, [changes.member.snapshot.key for changes in group])
+    for changes in group:
+        if changes.member.snapshot.key in there:
+            release(connection, changes.member, work.inserted(changes))

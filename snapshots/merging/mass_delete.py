@@ -10,7 +10,7 @@ from deferred.options import RefreshOptions
 from sites.words import counted
 from snapshots.differences.moment import Moment
 from snapshots.errors import MassDelete, MassLeave
-from snapshots.merging import counts, held_back, work
+from snapshots.merging import counts, held_back
 from snapshots.merging.counts import Rows
 from snapshots.merging.work import Work
 from snapshots.reports import reasons
@@ -51,12 +51,18 @@ def refuse(
     some = select(literal(1)).select_from(base).limit(enough).subquery()
     rows = connection.scalar(select(func.count()).select_from(some)) or 0
     if going > options.mass_delete_share * rows:
-        leaving = work.count_leaving(connection, changes)
+        leaving = _count_leaving(connection, changes)
         _refuse_rows(changes, going - leaving, leaving, rows, options.mass_delete_share)
 
 
 def _deletes(free: Mapping[str, Rows]) -> int:
     return free["D"].count if "D" in free else 0
+
+
+def _count_leaving(connection: Connection, changes: Work) -> int:
+    """How many rows leave the snapshot that are not held back."""
+    rows = select(func.count()).where(changes.free, changes.table.c.leaves)
+    return connection.scalar(rows) or 0
 
 
 def _refuse_rows(

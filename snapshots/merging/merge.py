@@ -78,11 +78,16 @@ class Merged:
     held: Mapping[str, int] = field(default_factory=dict)
 
 
-def prepare(connection: Connection, group: RefreshGroup) -> None:
+def prepare(
+    connection: Connection, group: RefreshGroup, members: Sequence[Member] = ()
+) -> dict[str, int]:
     """Begin a merge: lock the group at its position, and apply settings and origin.
 
     It waits for whoever creates or alters a snapshot of the group, and only then
     for nobody longer than `LOCK_TIMEOUT`.
+
+    Returns:
+        The work tables that the session has kept for some members: `work.sizes`.
 
     Raises:
         PositionMoved: another refresh of the group came in between.
@@ -94,8 +99,9 @@ def prepare(connection: Connection, group: RefreshGroup) -> None:
         func.set_config("snaptide.origin", group.master, True),
         func.set_config("synchronous_commit", "on", True),
         func.set_config("work_mem", _work_memory(), True),
+        work.sizes(members).label("sizes"),
     )
-    connection.execute(set_local)
+    return connection.execute(set_local).one().sizes or {}
 
 
 def _work_memory() -> ColumnElement[str]:
@@ -139,20 +145,12 @@ def merge(
         _write_locked(connection, ordered, window, options)
     found = counts.outcomes(connection, group)
     done = [(w, _count(w, each)) for w, each in zip(group, found, strict=True)]
-    _release_kept(connection, [w for w, merged in done if merged.report.inserted])
+    if came := [w for w, merged in done if merged.report.inserted]:
+        kept.release_inserted(connection, came)
     for changes, merged in done:
         if merged.report.held_back:
             _keep_held(connection, changes)
     return {changes.member.snapshot.key: merged for changes, merged in done}
-
-
-def _release_kept(connection: Connection, group: Sequence[Work]) -> None:
-    """Forget kept rows of snapshots into which rows were inserted, if they came."""
-    keys = [changes.member.snapshot.key for changes in group]
-    there = kept.among(connection, keys) if keys else ()
-    for changes in group:
-        if changes.member.snapshot.key in there:
-            kept.release(connection, changes.member, work.inserted(changes))
 
 
 def _refuse_instead(base: Table) -> None:

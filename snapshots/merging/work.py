@@ -5,7 +5,8 @@ And the foreign keys between the snapshots of its group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-#: Work tables of this size are worth an index and statistics.
+#: Work tables of so many rows are worth an index and statistics.
 _LARGE = 1000
+
+#: A session keeps the work tables of differences with fewer rows than that, and at most
+#: so many bytes: to create and drop a table takes longer than to write a few rows.
+_SMALL_BYTES = 64 * 1024
+
+#: How many it keeps, and where it remembers them.
+_MOST_KEPT, _KEPT = 100, "snaptide.merge_tables"
 
 #: Actions of foreign keys that change rows: cascade, set null, set default.
 _ACTING = {"c", "n", "d"}
@@ -143,6 +151,22 @@ def following(group: Sequence[Work]) -> list[Link]:
     return [link for link in links if link.follows]
 
 
+def sizes(members: Iterable[Member]) -> sa.ColumnElement[Any]:
+    """By name, the bytes of the work tables that the session has kept for snapshots."""
+    names = sa.literal([*map(_kept_name, members)], sa.ARRAY(sa.Text))
+    name = func.unnest(names).column_valued("name")
+    there = func.to_regclass("pg_temp." + name)
+    found = select(func.json_object_agg(name, func.pg_total_relation_size(there)))
+    return found.where(there.is_not(None)).scalar_subquery()
+
+
+def is_small(difference: pa.Table | Stage) -> bool:
+    """Whether a session may keep the work table for a difference."""
+    if isinstance(difference, Stage):
+        return False
+    return bool(difference.num_rows < _LARGE and difference.nbytes <= _SMALL_BYTES)
+
+
 def create(
     connection: Connection,
     member: Member,
@@ -150,17 +174,57 @@ def create(
     position: str,
     because: tuple[Cause, ...] = (),
     queue: Queue | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Work:
-    """Create an empty work table for one transaction.
+    """An empty work table for one transaction.
 
     Parameters:
         position: the moment of the master that is to be shown, and `because` why rows
             leave then.
         queue: of the snapshot.
+        sizes: of the tables that the session has kept, if it may keep this one.
     """
-    name = f"snaptide_merge_{number}"
-    ddl.create_temporary(connection, name, [*MARKS, *_values(member)])
-    staged = Staged(
+    staged = None if sizes is None else _kept(connection, member, sizes)
+    if staged is None:
+        staged = _staged(f"snaptide_merge_{number}", member)
+        ddl.create_temporary(connection, staged.source.name, _columns(member))
+    return Work(
+        member=member, staged=staged, position=position, because=because, queue=queue
+    )
+
+
+def _kept(
+    connection: Connection, member: Member, sizes: Mapping[str, int]
+) -> Staged | None:
+    """The table that the session keeps for a snapshot, empty; None if it must not.
+
+    The types of users are theirs to drop and to alter, which a table would prevent.
+    """
+    columns, name = _columns(member), _kept_name(member)
+    tables: dict[str, Staged] = connection.info.setdefault(_KEPT, {})
+    if name in sizes:
+        if sizes[name]:
+            ddl.empty_temporary(connection, name, anew=sizes[name] > _SMALL_BYTES)
+    elif len(tables) < _MOST_KEPT and all(one.is_built_in for one in columns):
+        ddl.create_temporary(connection, name, columns, at_commit="PRESERVE ROWS")
+    else:
+        return None
+    staged, before = _staged(name, member), tables.get(name)
+    if before is not None and before.describes_the_same(staged):
+        return before  # with its statements
+    tables[name] = staged
+    return staged
+
+
+def _kept_name(member: Member) -> str:
+    """The name of the table that a session keeps: it tells one shape from another."""
+    shape = [(c.name, c.type, c.collation) for c in _columns(member)]
+    digest = hashlib.sha256(f"{member.snapshot.key} {shape}".encode()).hexdigest()
+    return f"snaptide_merge_{digest[:16]}"
+
+
+def _staged(name: str, member: Member) -> Staged:
+    return Staged(
         # If rows of other tables follow a row, it is held back before it is parked.
         table=_not_followed(member.base),
         source=_source(name, member),
@@ -168,9 +232,10 @@ def create(
         identity=member.snapshot.identity_columns,
         has_old=False,
     )
-    return Work(
-        member=member, staged=staged, position=position, because=because, queue=queue
-    )
+
+
+def _columns(member: Member) -> list[NewColumn]:
+    return [*MARKS, *_values(member)]
 
 
 def _values(member: Member) -> list[NewColumn]:
@@ -234,17 +299,6 @@ def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> No
         analyze(connection, work.table, work.looked_at)
 
 
-def take_all(connection: Connection, work: Work, cause: str) -> None:
-    """Fill a work table with all rows of the snapshot, which leave it."""
-    base, columns = work.staged.table.sql(), work.member.carried
-    marks = [sa.cast("D", NativeType('"char"')), sa.true(), sa.literal(cause)]
-    rows = select(*marks, *(base.c[name] for name in columns))
-    into = ["kind", "leaves", "cause", *numbered("n", columns)]
-    connection.execute(sa.insert(work.table).from_select(into, rows))
-    ddl.index_temporary(connection, work.table.name, "no")
-    analyze(connection, work.table, work.looked_at)
-
-
 def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:
     table = stage.rows_of(work.member, staged)
     values = [
@@ -274,12 +328,6 @@ def mark_leaving(connection: Connection, work: Work, wanted: pa.Table) -> None:
         connection.execute(statement.values(leaves))
 
 
-def count_leaving(connection: Connection, work: Work) -> int:
-    """How many rows leave the snapshot that are not held back."""
-    rows = select(func.count()).where(work.free, work.table.c.leaves)
-    return connection.scalar(rows) or 0
-
-
 def inserted(work: Work) -> sa.Select[Any]:
     """The keys (k1, k2, ...) of rows to insert, whether or not they are held back."""
     pairs = zip(work.keys, work.member.snapshot.key_names, strict=True)
@@ -301,26 +349,13 @@ def hold(
         by: what holds them back, for the report.
         why: the site's message, if it refused them; None if users have them.
     """
-    return connection.execute(_holding(work, condition, by, why)).rowcount
+    return connection.execute(holding(work, condition, by, why)).rowcount
 
 
-def hold_in_each(
-    connection: Connection,
-    conditions: Sequence[tuple[Work, sa.ColumnElement[bool]]],
-    by: str,
-) -> int:
-    """The same for several snapshots at one moment, each with its own condition."""
-    held = [
-        _holding(work, condition, by).returning(work.table.c.no).cte(f"held_{number}")
-        for number, (work, condition) in enumerate(conditions)
-    ]
-    counts = (select(func.count()).select_from(one).scalar_subquery() for one in held)
-    return connection.scalar(select(sum(counts, start=sa.literal(0)))) or 0
-
-
-def _holding(
+def holding(
     work: Work, condition: sa.ColumnElement[bool], by: str, why: str | None = None
 ) -> sa.Update:
+    """Holds them back, as `hold` does."""
     statement = update(work.table).where(work.free, condition)
     return statement.values(held=True, by=by, why=why)
 

@@ -11,58 +11,56 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from psycopg import errors as pg
-from sqlalchemy import Connection, Text, bindparam, exists, func, select, text
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Delete,
+    Select,
+    Text,
+    Update,
+    UpdateBase,
+    bindparam,
+    exists,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.exc import DBAPIError
 
-from deferred import sqlstate
 from sites.errors import NoFreeValue
+from sites.sessions.exchange import Later
 from sites.sessions.prepared import Prepared
 from sites.tables.table import Unique
-from sites.writing import misfits, write
-from sites.writing.staged import selected
+from sites.writing import write
+from sites.writing.staged import Between, selected
 from sites.writing.triggered import users_search_path
 from snapshots.definitions.policy import Leaving
 from snapshots.errors import CannotMerge
 from snapshots.merging import detached, held_back, kept, obstacles, work
 from snapshots.merging.counts import Free, Rows
+from snapshots.merging.search import (
+    Blocked,
+    Missing,
+    RowsSwallowed,
+    Step,
+    in_parts,
+    reason,
+)
 from snapshots.merging.work import Work
-
-#: Used while searching for locked rows: the merge has waited its full time already.
-SHORT_TIMEOUT = "10ms"
 
 #: Rounds of holding back; each but the last finds at least one row.
 ROUNDS = 20
 
-#: If the site refuses this many rows of one statement, the refresh fails.
-MOST_REFUSED = 1000
-
-#: Errors that a user beside the merge can cause.
-_GIVE_WAY = (
-    pg.LockNotAvailable,
-    pg.UniqueViolation,
-    pg.ForeignKeyViolation,
-    pg.RestrictViolation,
-)
-
-
 _SWALLOWED = "a trigger or policy at the site suppresses the row"
-
-#: Rows that cannot be written now, each with the reason if the site refuses it.
-_Missing = dict[int, str | None]
-
-
-class RowsSwallowed(Exception):
-    """A statement wrote fewer or more rows than there are, and raised no error."""
 
 
 class _InTheWay(Exception):
     """Rows were found that cannot be written now."""
 
-    def __init__(self, changes: Work, missing: _Missing) -> None:
+    def __init__(self, changes: Work, missing: Missing) -> None:
         self.changes = changes
         self.missing = missing
 
@@ -73,20 +71,6 @@ class _InTheWay(Exception):
             rows = selected(self.changes.table, {"no": tuple(numbers)})
             by = held_back.LOCKED if why is None else held_back.REFUSED
             work.hold(connection, self.changes, rows, by, why)
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One statement of the write.
-
-    `run` executes it for a range of row numbers, with the count of its rows, and
-    returns the numbers of rows that another row blocks.
-    """
-
-    changes: Work
-    kinds: tuple[str, ...]
-    rows: Rows
-    run: Callable[[Connection, Rows], list[int]]
 
 
 def in_order(group: Sequence[Work]) -> list[Work]:
@@ -133,13 +117,15 @@ def write_all(connection: Connection, group: Sequence[Work]) -> bool:
     try:
         with users_search_path(connection):
             free = _hold_back(connection, group)
+            asked = []
             for step in _steps(group, free):
                 _announce(connection, step.changes)
-                if step.run(connection, step.rows):
-                    return False
+                asked.append(step.ask(connection, step.rows))
             _check_references(connection)
+            if any(blocked() for blocked in asked):
+                return False
     except (DBAPIError, RowsSwallowed) as error:
-        _reason(error)
+        reason(error)
         return False
     return True
 
@@ -152,7 +138,7 @@ def _hold_back(connection: Connection, group: Sequence[Work]) -> Free:
     return free
 
 
-def _steps(group: Sequence[Work], free: Free) -> Iterator[_Step]:
+def _steps(group: Sequence[Work], free: Free) -> Iterator[Step]:
     """The statements that write the rows which are free."""
     busy = [w for w in group if free[w.staged.table.qualified]]
     following = {
@@ -166,13 +152,13 @@ def _steps(group: Sequence[Work], free: Free) -> Iterator[_Step]:
         there = [kinds[kind] for kind in ("U", "D") if kind in kinds]
         if there and changes.staged.table.qualified in following:
             run = partial(_detach, group, changes)
-            yield _Step(changes, ("U", "D"), Rows.all_of(there), run)
+            yield Step(changes, ("U", "D"), Rows.all_of(there), run)
     for changes in busy:
         every = Rows.all_of(free[changes.staged.table.qualified].values())
         if every.count > 1:
             for unique in changes.staged.breakable():
                 run = partial(_park, changes, unique, every)
-                yield _Step(changes, ("I", "U", "D"), every, run)
+                yield Step(changes, ("I", "U", "D"), every, run)
     for kind, verb, works in (
         ("I", _insert, busy),
         ("U", _update, busy),
@@ -181,91 +167,135 @@ def _steps(group: Sequence[Work], free: Free) -> Iterator[_Step]:
         for changes in works:
             rows = free[changes.staged.table.qualified].get(kind)
             if rows is not None:
-                yield _Step(changes, (kind,), rows, partial(verb, changes))
+                yield Step(changes, (kind,), rows, partial(verb, changes))
 
 
-def _keep(busy: Sequence[Work], free: Free) -> Iterator[_Step]:
+def _keep(busy: Sequence[Work], free: Free) -> Iterator[Step]:
     """First of all, while rows that leave have all their values."""
     for changes in busy:
         kinds = free[changes.staged.table.qualified]
         leaving = changes.member.snapshot.leaving
         if "D" in kinds and leaving == Leaving.KEEP:
-            yield _Step(changes, ("D",), kinds["D"], partial(kept.keep, changes))
+            run = partial(_keep_leaving, changes)
+            yield Step(changes, ("D",), kinds["D"], run)
+
+
+def _keep_leaving(changes: Work, connection: Connection, rows: Rows) -> Blocked:
+    kept.keep(changes, connection, rows)
+    return list
 
 
 def _detach(
     group: Sequence[Work], changes: Work, connection: Connection, rows: Rows
-) -> list[int]:
-    detached.detach(connection, group, changes, _free(rows))
-    return []
+) -> Blocked:
+    detached.detach(connection, group, changes, rows.free)
+    return list
 
 
 def _park(
     changes: Work, unique: Unique, every: Rows, connection: Connection, rows: Rows
-) -> list[int]:
+) -> Blocked:
     """Park those of some rows whose value any row takes.
 
     A unique key that the site has added may have no value to park a row with: rows that
     collide are then held back, as if a user had the value.
     """
-    some = _free(rows)
+    some = rows.free
     with suppress(NoFreeValue):
-        write.pass_on(connection, changes.staged, unique, _free(every), givers=some)
-    return []
+        write.pass_on(connection, changes.staged, unique, every.free, givers=some)
+    return list
 
 
-def _insert(changes: Work, connection: Connection, rows: Rows) -> list[int]:
-    """Insert rows, and return those whose key or value was there already."""
-    statement = write.insert(changes.staged, _free(rows), "I", skip_existing=True)
+def _insert(changes: Work, connection: Connection, rows: Rows) -> Blocked:
+    """Insert rows; those whose key or value was there already are blocked."""
+    asked = _hold(_inserting, changes, connection, rows)
+    return lambda: list(asked.answer().scalars())
+
+
+def _inserting(changes: Work) -> Select[*tuple[int]]:
+    statement = write.insert(changes.staged, _FREE, "I", skip_existing=True)
     identity = [statement.table.c[n] for n in changes.staged.identity]
     done = statement.returning(*identity).cte("done")
     same = [
         key == done.c[name]
         for key, name in zip(changes.keys, changes.staged.identity, strict=True)
     ]
-    missing = select(changes.table.c.no).where(
-        selected(changes.table, _free(rows)),
+    return select(changes.table.c.no).where(
+        selected(changes.table, _FREE),
         changes.table.c.kind == "I",
         ~exists().where(*same),
     )
-    return list(connection.scalars(missing))
 
 
-def _update(changes: Work, connection: Connection, rows: Rows) -> list[int]:
-    statement = write.update(changes.staged, _free(rows))
-    if connection.execute(statement).rowcount != rows.count:
-        raise RowsSwallowed(_SWALLOWED)
-    return []
+def _update(changes: Work, connection: Connection, rows: Rows) -> Blocked:
+    asked = _hold(_updating, changes, connection, rows)
 
-
-def _delete(changes: Work, connection: Connection, rows: Rows) -> list[int]:
-    """Delete rows, or check that they are gone: a cascade may have deleted them."""
-    statement = write.delete(changes.staged, _free(rows), "D")
-    if connection.execute(statement).rowcount < rows.count:
-        base = changes.staged.table.sql()
-        left = exists().where(
-            selected(changes.table, _free(rows)),
-            changes.table.c.kind == "D",
-            changes.staged.same_row(base),
-        )
-        if connection.scalar(select(left)):
+    def blocked() -> list[int]:
+        if asked.answer().rowcount != rows.count:
             raise RowsSwallowed(_SWALLOWED)
-    return []
+        return []
+
+    return blocked
 
 
-def _free(rows: Rows) -> dict[str, object]:
-    return {"held": False, "no": rows.numbers}
+def _updating(changes: Work) -> Update:
+    return write.update(changes.staged, _FREE)
 
 
-def _take(connection: Connection, step: _Step) -> None:
+def _delete(changes: Work, connection: Connection, rows: Rows) -> Blocked:
+    """Delete rows, or check that they are gone: a cascade may have deleted them."""
+    asked = _hold(_deleting, changes, connection, rows)
+
+    def blocked() -> list[int]:
+        if asked.answer().rowcount < rows.count:
+            base = changes.staged.table.sql()
+            left = exists().where(
+                selected(changes.table, rows.free),
+                changes.table.c.kind == "D",
+                changes.staged.same_row(base),
+            )
+            if connection.scalar(select(left)):
+                raise RowsSwallowed(_SWALLOWED)
+        return []
+
+    return blocked
+
+
+def _deleting(changes: Work) -> Delete:
+    return write.delete(changes.staged, _FREE, "D")
+
+
+def _hold(
+    build: Callable[[Work], UpdateBase | Select[*tuple[int]]],
+    changes: Work,
+    connection: Connection,
+    rows: Rows,
+) -> Later:
+    """Have a statement about some rows executed with the next one."""
+    prepared = changes.staged.keep(build, lambda: Prepared(build(changes)))
+    first, last = rows.numbers.start, rows.numbers.stop - 1
+    return prepared.hold(connection, its_first=first, its_last=last)
+
+
+#: The rows that a statement is about, by numbers that it gets when it is run.
+_FREE = {
+    "held": False,
+    "no": Between(
+        bindparam("its_first", 0, BigInteger),
+        bindparam("its_last", 0, BigInteger),
+    ),
+}
+
+
+def _take(connection: Connection, step: Step) -> None:
     """Take one step, or find the rows that it cannot write now."""
     try:
         _announce(connection, step.changes)
         with connection.begin_nested():
-            missing: _Missing = dict.fromkeys(step.run(connection, step.rows))
+            missing: Missing = dict.fromkeys(step.run(connection, step.rows))
     except (DBAPIError, RowsSwallowed) as error:
-        _reason(error)
-        missing = _in_parts(connection, step, _numbers(connection, step))
+        reason(error)
+        missing = in_parts(connection, step)
     if missing:
         raise _InTheWay(step.changes, missing)
 
@@ -278,69 +308,6 @@ def _announce(connection: Connection, changes: Work) -> None:
 _WRITING = Prepared(
     select(func.set_config("snaptide.writing", bindparam("its_table", "", Text), True))
 )
-
-
-def _in_parts(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:
-    """Find the rows by halving; the others are written for the time being.
-
-    If none is found, the obstacle has gone meanwhile, and all rows are written.
-    """
-    patience = connection.scalar(select(func.current_setting("lock_timeout")))
-    trial = connection.begin_nested()
-    connection.execute(select(func.set_config("lock_timeout", SHORT_TIMEOUT, True)))
-    found = _halve(connection, step, numbers)
-    if found:
-        trial.rollback()
-    else:
-        connection.execute(select(func.set_config("lock_timeout", patience, True)))
-        trial.commit()
-    return found
-
-
-def _halve(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:
-    try:
-        with connection.begin_nested():
-            return dict.fromkeys(step.run(connection, Rows.numbered(numbers)))
-    except (DBAPIError, RowsSwallowed) as error:
-        why = _reason(error)
-    if len(numbers) == 1:
-        if why and (misfit := _misfit(connection, step, numbers)):
-            why = misfit
-        return dict.fromkeys(numbers, why)
-    middle = len(numbers) // 2
-    found = _halve(connection, step, numbers[:middle])
-    found |= _halve(connection, step, numbers[middle:])
-    if sum(reason is not None for reason in found.values()) >= MOST_REFUSED:
-        raise CannotMerge(f"The site refuses {MOST_REFUSED} rows or more: {why}")
-    return found
-
-
-def _misfit(connection: Connection, step: _Step, numbers: list[int]) -> str | None:
-    """Which column cannot hold its value, if that is why a row is refused."""
-    rows = _free(Rows.numbered(numbers))
-    found = misfits.first(connection, step.changes.staged, rows)
-    return f"{found.name}: {found.message}" if found else None
-
-
-def _reason(error: DBAPIError | RowsSwallowed) -> str | None:
-    """Why the site does not take rows; None if a user holds them for the moment.
-
-    Raises:
-        sqlalchemy.exc.DBAPIError: the reason has nothing to do with the rows.
-    """
-    if isinstance(error, RowsSwallowed):
-        return str(error)
-    if isinstance(error.orig, _GIVE_WAY):
-        return None
-    if not sqlstate.caused_by_data(error):
-        raise error
-    return sqlstate.message(error)
-
-
-def _numbers(connection: Connection, step: _Step) -> list[int]:
-    table = step.changes.table
-    ours = (step.changes.free, table.c.kind.in_(step.kinds))
-    return list(connection.scalars(select(table.c.no).where(*ours).order_by("no")))
 
 
 def _check_references(connection: Connection) -> None:

@@ -65,10 +65,16 @@ def _commit(
     with task.site.transaction() as connection:
         for member in new:
             first_load.claim(connection, member, loaded[member.snapshot.key].load)
-        merge.prepare(connection, task.group)
+        touched = _touched(compared)
+        written = [found.member for found in touched]
+        sizes = merge.prepare(connection, task.group, written)
         # Read once: while the group is refreshed, nobody alters its snapshots.
         queues = _queues(connection)
-        merged = _write(connection, task, seen, compared, queues)
+        merged = _unwritten(compared)
+        if touched:
+            with named():
+                group = _filled(connection, seen, touched, queues, sizes)
+                merged |= _write(connection, task, seen, group)
         for found in compared:
             if found.member.snapshot.leaving == Leaving.KEEP:
                 back = found.member.snapshot.logged_keys()
@@ -137,43 +143,50 @@ def _queues(connection: Connection) -> dict[str, Queue]:
     return {one.snapshot: one for one in list_queues(connection)}
 
 
-def _write(
+def _unwritten(compared: Sequence[Compared]) -> dict[str, Merged]:
+    """What is reported of snapshots that do not differ."""
+    reports = (
+        SnapshotReport(name=found.member.snapshot.key, method=found.member.method)
+        for found in compared
+    )
+    return {one.name: Merged(report=one) for one in reports}
+
+
+def _filled(
     connection: Connection,
-    task: Task,
     seen: Window,
-    compared: Sequence[Compared],
+    touched: Sequence[Compared],
     queues: Mapping[str, Queue],
-) -> dict[str, Merged]:
-    """Write the differences, if there are any."""
-    merged = {
-        m.snapshot.key: Merged(
-            report=SnapshotReport(name=m.snapshot.key, method=m.method)
+    sizes: Mapping[str, int],
+) -> list[Work]:
+    """The differences, in work tables."""
+    group = [
+        work.create(
+            connection,
+            found.member,
+            number,
+            seen.position,
+            found.because,
+            queues.get(found.member.snapshot.key),
+            sizes if work.is_small(found.difference) else None,
         )
-        for m in (found.member for found in compared)
-    }
-    touched = _touched(compared)
-    if not touched:
-        return merged
-    with named():
-        group = [
-            work.create(
-                connection,
-                found.member,
-                number,
-                seen.position,
-                found.because,
-                queues.get(found.member.snapshot.key),
-            )
-            for number, found in enumerate(touched)
-        ]
-        for changes, found in zip(group, touched, strict=True):
-            with fitting.known_values(found.member.snapshot):
-                work.take(connection, changes, found.difference)
-            if found.leaving is not None:
-                work.mark_leaving(connection, changes, found.leaving)
-        gone = withdraw(connection, group, seen, task)
-        done = merge.merge(connection, group, seen, task.options)
-    return merged | {
+        for number, found in enumerate(touched)
+    ]
+    for changes, found in zip(group, touched, strict=True):
+        with fitting.known_values(found.member.snapshot):
+            work.take(connection, changes, found.difference)
+        if found.leaving is not None:
+            work.mark_leaving(connection, changes, found.leaving)
+    return group
+
+
+def _write(
+    connection: Connection, task: Task, seen: Window, group: Sequence[Work]
+) -> dict[str, Merged]:
+    """Write the differences."""
+    gone = withdraw(connection, group, seen, task)
+    done = merge.merge(connection, group, seen, task.options)
+    return {
         name: replace(one, report=replace(one.report, withdrawn=gone.get(name, 0)))
         for name, one in done.items()
     }

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -21,16 +22,20 @@ from deferred.queues.queue import list_queues
 from sites import retry
 from sites.capture import position
 from sites.errors import NotGranted, SnaptideError
-from sites.names import QualifiedName
+from sites.names import QualifiedName, numbered
 from sites.sessions import granted
 from sites.sessions.site import Site
+from sites.tables import ddl
+from sites.tables.analyze import analyze
 from sites.tables.table import describe
+from sites.transfer.types import NativeType
 from snapshots.definitions.refresh_notes import Steps
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences import taken_away
 from snapshots.differences.moment import Moment
 from snapshots.differences.window import COMPLETE, Member
 from snapshots.merging import mass_delete, merge, work
+from snapshots.merging.work import Work
 from snapshots.refreshing import commit, task
 from snapshots.refreshing.task import Task
 from snapshots.reports import SnapshotReport
@@ -116,7 +121,7 @@ def _commit(its: Task, found: Sequence[Snapshot]) -> list[SnapshotReport]:
             rows = work.create(
                 connection, member, number, moment.position, queue=its_queue
             )
-            work.take_all(connection, rows, taken_away.WHY)
+            _take_all(connection, rows)
             group.append(rows)
         gone = commit.withdraw(connection, group, moment, its)
         merged = merge.merge(connection, group, moment, options)
@@ -139,3 +144,14 @@ def _member(connection: Connection, its: Task, one: Snapshot) -> Member:
         functions={},
         parts={},
     )
+
+
+def _take_all(connection: Connection, changes: Work) -> None:
+    """Fill a work table with all rows of the snapshot, which leave it."""
+    base, columns = changes.staged.table.sql(), changes.member.carried
+    marks = [sa.cast("D", NativeType('"char"')), sa.true(), sa.literal(taken_away.WHY)]
+    rows = select(*marks, *(base.c[name] for name in columns))
+    into = ["kind", "leaves", "cause", *numbered("n", columns)]
+    connection.execute(sa.insert(changes.table).from_select(into, rows))
+    ddl.index_temporary(connection, changes.table.name, "no")
+    analyze(connection, changes.table, changes.looked_at)

@@ -15,7 +15,7 @@ from snapshots.errors import (
     MasterChanged,
     RefreshRunning,
 )
-from snapshots.merging import writing
+from snapshots.merging import search
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
@@ -174,7 +174,7 @@ def test_trigger_that_swallows_rows(hq, jfk):
 
 def test_site_that_refuses_everything(hq, jfk, monkeypatch):
     """Looking for each row would take for ever: the refresh stops."""
-    monkeypatch.setattr(writing, "MOST_REFUSED", 3)
+    monkeypatch.setattr(search, "MOST_REFUSED", 3)
     refuse(jfk, "UPDATE", "true")
     run(hq, "UPDATE public.a SET money = 7", "UPDATE public.b SET money = 7")
     with pytest.raises(CannotMerge, match="not here"):
