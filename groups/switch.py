@@ -33,7 +33,7 @@ from sites import Site, faults, retry
 from sites.errors import SiteUnreachable, SnaptideError
 from sites.sessions import identity
 from sites.words import counted
-from snapshots.definitions import refresh_group
+from snapshots.definitions import refresh_group, snapshot
 from snapshots.errors import PositionMoved
 from snapshots.refreshing import former
 from snapshots.refreshing.refresh import refresh
@@ -109,6 +109,7 @@ def _registered(given: Switch) -> Iterator[Start]:
     """Have the new master keep its log from a position on; unregister on failure."""
     site_id = given.me.site_id
     with given.new.transaction() as connection:
+        registration.keep_logs(connection, snapshot.tables_of(given.members))
         for one in given.members:
             registration.register(
                 connection,

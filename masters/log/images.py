@@ -60,6 +60,7 @@ def register(
 
     Raises:
         ImageNameTaken: there is another image of that name, or there can be none.
+        NoSnapshotLog: the log of a table was dropped.
     """
     if not encodings.holds(name, encodings.codec(connection)):
         raise ImageNameTaken(
@@ -76,6 +77,7 @@ def register(
     expires_at: datetime | None = connection.scalar(made)
     if expires_at is None:
         raise ImageNameTaken(f"There is an image called {name} already.", image=name)
+    registration.keep_logs(connection, tables)
     for table in tables:
         registration.register(
             connection,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from masters.log import partition
 from masters.log.ring import SLOT_SHIFT, SLOTS
@@ -44,21 +44,33 @@ class LogCapture:
     partition: tuple[str, ...] = ()
 
 
-def wait_turn(connection: Connection, table: QualifiedName | None = None) -> None:
+def wait_turn(connection: Connection, *tables: QualifiedName) -> None:
     """Wait for transactions that make, alter or drop logs, and keep others out.
 
     What a transaction reads before of a log may be older than what they have written:
     its function would record columns that the log does not have.
 
     Parameters:
-        table: whose log it is; those of other tables are not waited for, as a rewrite
-            of a large table takes long. None: the logs of all.
+        tables: whose logs these are; those of other tables are not waited for, as a
+            rewrite of a large table takes long.
     """
-    if table is None:
-        locks.wait_turn(connection, _LOGS)
-        return
-    connection.execute(select(func.pg_advisory_xact_lock_shared(*locks.lock_on(_LOGS))))
-    locks.wait_turn(connection, _LOGS, str(table))
+    locks.wait_turn(connection, _LOGS, shared=True)
+    for table in sorted(tables):
+        locks.wait_turn(connection, _LOGS, str(table))
+
+
+def wait_turn_of_all(connection: Connection) -> None:
+    """The same for the logs of all tables."""
+    locks.wait_turn(connection, _LOGS)
+
+
+def keep(connection: Connection, tables: Collection[QualifiedName]) -> None:
+    """Wait for those who alter or drop the logs of tables, and keep these out.
+
+    Others may keep the logs at the same time.
+    """
+    for table in sorted({*tables}):
+        locks.wait_turn(connection, _LOGS, str(table), shared=True)
 
 
 def install(connection: Connection, capture: LogCapture) -> None:

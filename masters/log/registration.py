@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlalchemy import ARRAY, ColumnElement, Connection, Row, Text, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import image, registered_snapshot
+from masters.log import catalog, log_function
 from sites.names import QualifiedName
 from sites.sessions import settings
 from sites.sessions.prepared import Prepared, as_json
@@ -33,7 +34,8 @@ def register(
     """Register a snapshot at its master; its logs keep nothing for it yet.
 
     Writes `registered_snapshot`. A snapshot of that name of the same site that
-    is registered already is replaced.
+    is registered already is replaced. If a log may be dropped by now, `keep_logs`
+    comes before.
 
     Parameters:
         table: the master table.
@@ -55,6 +57,19 @@ def register(
             index_elements=[_at.site_id, _at.snapshot], set_=values
         )
     )
+
+
+def keep_logs(connection: Connection, tables: Collection[QualifiedName]) -> None:
+    """Make sure that tables have their logs when what is registered now is committed.
+
+    Who drops a log waits for this transaction, and sees the snapshots that use it.
+
+    Raises:
+        NoSnapshotLog: a log was dropped since the caller has seen it.
+    """
+    log_function.keep(connection, tables)
+    for table in tables:
+        catalog.get_log(connection, table)
 
 
 def of_log(table: QualifiedName) -> ColumnElement[bool]:

@@ -261,7 +261,7 @@ def replace_functions(connection: Connection) -> None:
     `snaptide doctor` finds it. Waits for transactions that alter logs, and keeps others
     out: it would take back what they write.
     """
-    log_function.wait_turn(connection)
+    log_function.wait_turn_of_all(connection)
     logs = connection.execute(select(snapshot_log)).all()
     if logs:
         arming.install(connection)

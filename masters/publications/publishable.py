@@ -70,12 +70,8 @@ def wait_turns(connection: Connection, wanted: Sequence[PublishedTable]) -> None
     """Wait for those who alter or drop logs, before any table is locked.
 
     They look for publications in their own turn, and would not see this one.
-
-    Parameters:
-        wanted: as `wanted` returns it, so in the order in which others take turns, too.
     """
-    for one in wanted:
-        log_function.wait_turn(connection, names.parse(one.table))
+    log_function.wait_turn(connection, *(names.parse(one.table) for one in wanted))
 
 
 def fitting(

@@ -75,16 +75,24 @@ def lock_on(work: Any, of: Any = "") -> Sequence[sa.ColumnElement[int]]:
 
 
 _ITS = (sa.bindparam(f"its_{name}", type_=sa.String) for name in ("work", "of"))
-_TURN = Prepared(select(func.pg_advisory_xact_lock(*lock_on(*_ITS))))
+_ON_ITS = lock_on(*_ITS)
+_TURN = Prepared(select(func.pg_advisory_xact_lock(*_ON_ITS)))
+_SHARED_TURN = Prepared(select(func.pg_advisory_xact_lock_shared(*_ON_ITS)))
 
 
-def wait_turn(connection: Connection, work: str, of: str = "") -> None:
+def wait_turn(
+    connection: Connection, work: str, of: str = "", *, shared: bool = False
+) -> None:
     """Wait for transactions that do the same, and keep others out until the commit.
+
+    Costs no round trip: it is sent with the next statement.
 
     Parameters:
         work, of: as `alone` takes them.
+        shared: others may have the turn shared at the same time.
     """
-    _TURN.hold(connection, its_work=work, its_of=of)
+    turn = _SHARED_TURN if shared else _TURN
+    turn.hold(connection, its_work=work, its_of=of)
 
 
 @contextmanager

@@ -246,9 +246,14 @@ def _registered(home: Site, made: Snapshot, who: identity.Identity) -> Iterator[
 
     After a crash in between, the master knows a snapshot that does not exist;
     its log keeps nothing for it, and the next attempt registers it again.
+
+    Raises:
+        NoSnapshotLog: a log was dropped meanwhile.
+        NotGranted.
     """
     with home.transaction() as connection:
         granted.refuse_other_name(connection, who, home.name)
+        registration.keep_logs(connection, snapshot.tables_of([made]))
         registration.register(
             connection,
             site_id=who.site_id,

@@ -15,7 +15,7 @@ from deferred.queues import refresh_coverage
 from deferred.queues.queue import list_queues
 from masters.contracts import contract
 from masters.log import catalog as log_catalog
-from masters.log import registration, site_ddl, whole
+from masters.log import log_function, registration, site_ddl, whole
 from masters.log.catalog import find_log
 from masters.numbers import contact as numbers
 from sites import faults, traces
@@ -27,25 +27,14 @@ from snapshots.creating import answers, base_table, follow_ddl
 from snapshots.creating.follow_ddl import DdlWaits
 from snapshots.definitions import rewrites, snapshot
 from snapshots.definitions.refresh_notes import MERGE, WINDOW
-from snapshots.differences import (
-    failing_lens,
-    moved,
-    stage,
-    ways,
-    window,
-)
+from snapshots.differences import failing_lens, moved, stage, ways, window
 from snapshots.differences.comparison import Compared
 from snapshots.differences.stage import Stage
 from snapshots.differences.window import FAST, Window
 from snapshots.errors import PositionMoved
 from snapshots.keys import Side, Sides
 from snapshots.merging.merge import Merged
-from snapshots.refreshing import (
-    extra_keys,
-    former,
-    idle,
-    past_refreshes,
-)
+from snapshots.refreshing import extra_keys, former, idle, past_refreshes
 from snapshots.refreshing.commit import commit
 from snapshots.refreshing.first_load import Loaded
 from snapshots.refreshing.moments import Contact, read_and_compare
@@ -160,6 +149,7 @@ def _register_new(
     compared = set[str]()
     # The site commits first.
     with connection.begin(), site.begin():
+        log_function.keep(connection, task.tables())
         for member in task.members:
             if member.key in known or find_log(connection, member.master) is None:
                 continue

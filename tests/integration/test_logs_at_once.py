@@ -1,16 +1,19 @@
-"""Snapshot logs of a master that are altered while its schema is upgraded."""
+"""Snapshot logs that are altered or dropped while others read what they record."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy.exc import OperationalError
 
 import masters
-from masters.log import log_function, snapshot_log
+import snapshots
+from masters.errors import NoSnapshotLog, SnapshotLogInUse
+from masters.log import log_function, registration, snapshot_log
 from sites import Site
 from snaptide import migrate
 from tests.fix_worker import eventually
@@ -91,3 +94,42 @@ def test_the_log_of_another_table_is_made_while_one_is_rewritten(
     monkeypatch.setattr(snapshot_log, "_add_rowid", add_and_make)
     masters.create_snapshot_log(logged, "large", with_rowid=True)
     assert [one.table for one in masters.list_snapshot_logs(logged)] == ["large", "t"]
+
+
+@pytest.mark.parametrize("what", ["a snapshot", "an image"])
+def test_dropped_since_it_was_seen(
+    logged: Site, jfk: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    keep = registration.keep_logs
+
+    def keep_what_is_gone(*given: Any) -> None:
+        masters.drop_snapshot_log(logged, "t")
+        keep(*given)
+
+    made: dict[str, Callable[[], Any]] = {
+        "a snapshot": lambda: snapshots.create(jfk, "t", master="hq"),
+        "an image": lambda: snapshots.make_image(logged, tmp_path / "image", ["t"]),
+    }
+    monkeypatch.setattr(registration, "keep_logs", keep_what_is_gone)
+    with pytest.raises(NoSnapshotLog):
+        made[what]()
+    assert run(logged, "SELECT * FROM snaptide.registered_snapshot") == []
+    assert snapshots.list_snapshots(jfk) == []
+
+
+def test_dropped_while_a_snapshot_is_registered(
+    logged: Site, jfk: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register, begun = registration.register, list[Future[None]]()
+    with ThreadPoolExecutor(1) as pool, monkeypatch.context() as patch:
+
+        def and_drop(*given: Any, **named: Any) -> None:
+            register(*given, **named)
+            begun.append(pool.submit(masters.drop_snapshot_log, logged, "t"))
+            eventually(lambda: begun[0].done() or run(logged, WAITS))
+
+        patch.setattr(registration, "register", and_drop)
+        snapshots.create(jfk, "t", master="hq")
+        with pytest.raises(SnapshotLogInUse):
+            begun[0].result(timeout=60)
+    snapshots.refresh(jfk, "t")
