@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import inspect
 import os.path
-import re
 from collections import ChainMap
 from collections.abc import Iterator
 from functools import cache
@@ -136,8 +135,7 @@ def _uses() -> list[dict[str, examples.Example]]:
 def _section(example: examples.Example) -> str:
     page = os.path.relpath(example.page, _DOCS / "reference")
     title = example.page.read_text("utf-8").partition("\n")[0].removeprefix("# ")
-    words = re.sub(r"[^\w\s-]", "", example.heading).lower().split()
-    return f"[{title}]({page}#{'-'.join(words)})"
+    return f"[{title}]({page}#{example.anchor})"
 
 
 def _methods(kind: type) -> list[str]:

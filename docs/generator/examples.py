@@ -23,7 +23,7 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 _OTHER_PYTHON = {ROOT / "docs" / "reference" / "api.md", ROOT / "CONTRIBUTING.md"}
 
 _BLOCK = re.compile(
-    r"^#+ (?P<heading>[^\n]+)$"
+    r"^#+ (?P<heading>[^\n]+?)(?: +\{ *#(?P<anchor>[\w-]+) *\})?$"
     r"|^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<printed>.*?)^```\n)?"
     r"|^```.*?^```$",
     re.M | re.S,
@@ -37,8 +37,9 @@ class Example:
     page: Path
     #: how many lines of the page stand above it
     above: int
-    #: of the section that it is in
+    #: of the section that it is in, and what links to it name
     heading: str
+    anchor: str
     code: str
     #: the block of text below it; None if there is none
     printed: str | None
@@ -57,21 +58,29 @@ def pages() -> list[Path]:
 @cache
 def examples(page: Path) -> list[Example]:
     """The examples of a page, in their order."""
-    text, heading = page.read_text("utf-8"), ""
+    text, heading, anchor = page.read_text("utf-8"), "", ""
     found = []
     for block in _BLOCK.finditer(text):
-        heading = block["heading"] or heading
+        if block["heading"]:
+            heading = block["heading"]
+            anchor = block["anchor"] or _anchor(heading)
         if block["code"]:
             found.append(
                 Example(
                     page=page,
                     above=text.count("\n", 0, block.start("code")),
                     heading=heading,
+                    anchor=anchor,
                     code=block["code"],
                     printed=block["printed"],
                 )
             )
     return found
+
+
+def _anchor(heading: str) -> str:
+    """The anchor that MkDocs gives a heading which has none of its own."""
+    return "-".join(re.sub(r"[^\w\s-]", "", heading).lower().split())
 
 
 def uses(page: Path) -> dict[str, Example]:
