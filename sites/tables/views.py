@@ -11,14 +11,18 @@ from sites.names import QualifiedName, identifier
 from sites.sessions.exchange import raw
 
 
-def reading(connection: Connection, table: QualifiedName) -> set[QualifiedName]:
-    """The views that read a table."""
+def reading(
+    connection: Connection, table: QualifiedName
+) -> dict[QualifiedName, tuple[str, ...]]:
+    """The views that read a table, each with its columns."""
     rows = connection.execute(_READING, {"table": identifier(table).as_string()})
-    return {QualifiedName(row.nspname, row.relname) for row in rows}
+    return {QualifiedName(row.nspname, row.relname): tuple(row.columns) for row in rows}
 
 
 _READING = text("""
-SELECT DISTINCT n.nspname, v.relname
+SELECT DISTINCT n.nspname, v.relname, ARRAY(
+    SELECT a.attname::text FROM pg_attribute a
+    WHERE a.attrelid = v.oid AND a.attnum > 0 ORDER BY a.attnum) AS columns
 FROM pg_depend d
 JOIN pg_rewrite r ON r.oid = d.objid
 JOIN pg_class v ON v.oid = r.ev_class

@@ -99,7 +99,7 @@ def _drop(
 
 def _refuse_asked(connection: Connection, found: Snapshot) -> None:
     """Keep a snapshot that the user views of others ask: they would go with it."""
-    asking = views.reading(connection, found.base) - {found.qualified}
+    asking = views.reading(connection, found.base).keys() - {found.qualified}
     for one in snapshot.members(connection, found.refresh_group):
         if one.qualified in asking:
             raise StillNeeded(

@@ -1,8 +1,8 @@
-"""Checks for snapshots whose user view was dropped, renamed or moved by a user."""
+"""Checks for snapshots whose user view was dropped, renamed or altered by a user."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection
 
@@ -19,10 +19,14 @@ from snaptide.doctor.finding import Finding, error, warning
 def check(connection: Connection, site: str) -> Iterator[Finding]:
     """Findings about snapshots that users cannot reach by their names."""
     for one in snapshot.all_of(connection):
-        # Without its base table, the snapshot has more than this to be told of.
-        if not one.loaded or find_table(connection, one.base) is None:
+        if not one.loaded:
             continue
-        if one.qualified in views.reading(connection, one.base):
+        columns = views.reading(connection, one.base).get(one.qualified)
+        if columns is not None:
+            yield from _renamed(site, one, columns)
+            continue
+        # Without its base table, the snapshot has more than this to be told of.
+        if find_table(connection, one.base) is None:
             continue
         if find_table(connection, one.qualified) is not None:
             yield warning(
@@ -42,6 +46,23 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
             "Give it back its name with ALTER VIEW; or, if it is gone, create it and "
             f"grant on it what was granted: {_create(connection, one)}",
         )
+
+
+def _renamed(site: str, one: Snapshot, columns: Sequence[str]) -> Iterator[Finding]:
+    """A finding about columns that the user view shows by other names, if it does."""
+    lacks = [name for name in one.columns if name not in columns]
+    if not lacks:
+        return
+    others = [name for name in columns if name not in one.columns]
+    called = f" It has {', '.join(others)} instead." if others else ""
+    yield warning(
+        site,
+        one.key,
+        f"The user view has no column {', '.join(lacks)}: programs do not find by its "
+        f"name what the snapshot has and refreshes write.{called}",
+        "Give each column back its name: "
+        f"ALTER VIEW {identifier(one.qualified).as_string()} RENAME COLUMN ...",
+    )
 
 
 def _create(connection: Connection, one: Snapshot) -> str:

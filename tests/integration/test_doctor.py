@@ -388,6 +388,17 @@ def test_workers_of_many_sites(pair: Directory) -> None:
         assert not [*connections.check(connection, "hq")]
 
 
+def test_a_column_of_a_user_view_that_has_another_name(pair: Directory) -> None:
+    jfk = pair["jfk"]
+    run(jfk, "ALTER VIEW public.seats RENAME free TO vacant")
+    found = only(jfk)
+    assert (found.severity, found.subject) == ("warning", "seats")
+    assert "no column free" in found.what
+    assert "vacant instead" in found.what
+    run(jfk, "ALTER VIEW public.seats RENAME vacant TO free")
+    assert examine(jfk) == []
+
+
 def test_a_user_view_that_is_gone(pair: Directory) -> None:
     jfk = pair["jfk"]
     run(jfk, "ALTER VIEW public.seats RENAME TO places")
