@@ -326,7 +326,7 @@ group_schema = Table(
 conflict_number = Sequence("conflict_number", metadata=metadata, schema=SCHEMA)
 
 #: The ledger of numbers that this master has leased to sites, out of the sequences of
-#: its tables. None of them is given again, whatever becomes of the site.
+#: its tables. None is given again, and no row is purged (`masters.numbers.ledger`).
 number_lease = Table(
     "number_lease",
     metadata,

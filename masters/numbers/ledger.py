@@ -4,6 +4,10 @@ A lease is drawn number by number, as the master's own inserts draw theirs. So i
 no lock for which an insert would wait, and no right but USAGE; and the sequence gives
 none of its numbers a second time, whatever happens, crashes included. Numbers that
 others drew meanwhile lie between its parts.
+
+No purge takes rows of the ledger away. Of each sequence, and of each column, the
+furthest one keeps a sequence that was set back from giving its numbers twice. The
+others say which numbers each site has had, and which of them it gave back.
 """
 
 from __future__ import annotations
