@@ -26,15 +26,14 @@ from sites import QualifiedName, names
 Others = Mapping[str, str | None]
 
 
-#: The columns of tables that the tables compute, or the others. Without a lock on the
+#: The columns of tables, and whether the tables compute them. Without a lock on the
 #: tables: somebody may be altering one.
 _CALLED = sa.text(
     """
-    SELECT n.nspname, c.relname, a.attnum, a.attname
+    SELECT n.nspname, c.relname, a.attnum, a.attname, a.attgenerated <> '' AS computed
     FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-     AND (a.attgenerated <> '') = :computed
     WHERE c.oid = ANY (CAST(:oids AS oid[]))
     """
 )
@@ -94,8 +93,8 @@ def of(
         target_columns: as `error_transaction` has it.
     """
     known = target_columns or {}
-    found = _others(known, _called(connection, known))
-    computed = _called(connection, known, computed=True) if found else {}
+    called, computed = _called(connection, known)
+    found = _others(known, called)
     for table, others in found.items():
         now, numbers = computed.get(table, {}), known[str(table)]["numbers"]
         found[table] = {
@@ -124,11 +123,11 @@ def settle(connection: Connection, row: Row[Any], choice: GoneColumns) -> None:
             is found; or a lens cannot lift a value.
     """
     known = before = dict(row.target_columns or {})
-    called = _called(connection, known)
+    called, _ = _called(connection, known)
     found = _others(known, called)
     if not choice.without and any(None in others.values() for others in found.values()):
         known = lifted_calls.lift(connection, row.id, before)
-        called = _called(connection, known)
+        called, _ = _called(connection, known)
         found = _others(known, called)
     for table, others in found.items():
         now, its = called[table], known[str(table)]
@@ -158,15 +157,18 @@ _Called = Mapping[QualifiedName, Mapping[int, str]]
 
 
 def _called(
-    connection: Connection, known: Mapping[str, Any], *, computed: bool = False
-) -> _Called:
-    """The columns that take values, or those that do not, as tables compute them."""
+    connection: Connection, known: Mapping[str, Any]
+) -> tuple[_Called, _Called]:
+    """The columns that take values, and those that do not, as tables compute them."""
     oids = [its["oid"] for its in known.values()]
     called: dict[QualifiedName, dict[int, str]] = {}
-    asked = {"oids": oids, "computed": computed}
-    for schema, table, number, name in connection.execute(_CALLED, asked):
-        called.setdefault(QualifiedName(schema, table), {})[number] = name
-    return called
+    computed: dict[QualifiedName, dict[int, str]] = {}
+    for row in connection.execute(_CALLED, {"oids": oids}):
+        table = QualifiedName(row.nspname, row.relname)
+        (computed if row.computed else called).setdefault(table, {})[row.attnum] = (
+            row.attname
+        )
+    return called, computed
 
 
 def _others(known: Mapping[str, Any], called: _Called) -> dict[QualifiedName, Others]:
