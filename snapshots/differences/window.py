@@ -222,11 +222,20 @@ def read(
         news = catalog.news_since(master, logs.values(), since) if since else {}
         unrecorded |= dict.fromkeys(n for n, log in logs.items() if not log.whole)
         asking = [s for s in some if s.asked]
-        asked = parents.read(master, asking, logs, since) if asking else {}
-        seen = _Seen(group, master, site, row, known, since, logs, news, asked)
+        seen = _Seen(
+            group=group,
+            master=master,
+            site=site,
+            row=row,
+            known=known,
+            since=since,
+            logs=logs,
+            news=news,
+            parents=parents.read(master, asking, logs, since) if asking else {},
+        )
         for s in some:
-            method = methods.get(s.key, "?").lower()
-            members[s.key] = _member(seen, s, method, described[s.key])
+            letter = methods.get(s.key, "?").lower()
+            members[s.key] = _member(seen, s, letter, described[s.key])
     if any(member.master.divided for member in members.values()):
         granted.refuse_others(master, snapshots)
     return Window(
@@ -254,7 +263,7 @@ def _described(
     return {one.key: found for one, found in zip(snapshots, each, strict=True)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
     """What is read for all snapshots of a group that show one moment of the master."""
 
@@ -273,13 +282,17 @@ class _Seen:
     parents: Mapping[QualifiedName, Parent]
 
 
-def _member(seen: _Seen, snapshot: Snapshot, asked: str, tables: _Tables) -> Member:
-    """Fit a snapshot to its master table."""
+def _member(seen: _Seen, snapshot: Snapshot, letter: str, tables: _Tables) -> Member:
+    """Fit a snapshot to its master table.
+
+    Parameters:
+        letter: of the method that is asked for.
+    """
     since, (table, base, parts) = seen.since, tables
     log = seen.logs.get(snapshot.master)
-    asks = {name: seen.parents[name] for name in snapshot.asked}
+    asked = {name: seen.parents[name] for name in snapshot.asked}
     logs = {snapshot.master: log} | {
-        name: parents.log_for(snapshot, one) for name, one in asks.items()
+        name: parents.log_for(snapshot, one) for name, one in asked.items()
     }
     versions = group_schema.of(seen.row.versions) if seen.row.versions else {}
     version = versions.get(snapshot.master)
@@ -298,11 +311,11 @@ def _member(seen: _Seen, snapshot: Snapshot, asked: str, tables: _Tables) -> Mem
         base=base,
         master=table,
         log_table=None if log is None else log.log_table,
-        method=_method(seen, snapshot, asked, logs, kept),
+        method=_method(seen, snapshot, letter, logs, kept),
         since=since,
         logged=log is None or log.log_table in seen.news,
         slots=catalog.slots_since(since, seen.row.position) if since else (),
-        parents=asks,
+        parents=asked,
         functions=rewrites.functions_of(snapshot, seen.row.functions),
         parts=parts,
         schema_version=version,
@@ -330,24 +343,24 @@ def _is_rewritten(member: Member) -> bool:
 def _method(
     seen: _Seen,
     snapshot: Snapshot,
-    asked: str,
+    letter: str,
     logs: Mapping[QualifiedName, Row[Any] | None],
     kept: bool,
 ) -> str:
     if not snapshot.loaded or seen.since is None:
         return LOAD
-    if asked == "c":
+    if letter == "c":
         return COMPLETE
     for table, log in logs.items():
         if log is None:
-            if asked == "f":
+            if letter == "f":
                 raise NoSnapshotLog(
                     f"{table} has no snapshot log by its key: {snapshot.key} cannot be "
                     "refreshed fast."
                 )
             return COMPLETE
         lacks_changes = not (kept and log.whole and log.reaches)
-        if lacks_changes and asked == "f":
+        if lacks_changes and letter == "f":
             raise SnapshotLogTooYoung(
                 f"The snapshot log of {table} does not hold all changes since the "
                 f"last refresh of {snapshot.key}.",
