@@ -11,13 +11,6 @@ from snapshots.definitions.refresh_group import RefreshGroup, find, lock_at
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.errors import PositionMoved
 
-#: What the rows of a snapshot are read and written by, and whether they are all to be
-#: compared (`rewrites.compared_once`). Another refresh that changes it moves the group.
-READ = (
-    *("schema", "name", "columns", "condition", "leaving", "loaded"),
-    *("master_files", "parents"),
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:

@@ -41,7 +41,7 @@ from snapshots.images import fitting, manifest, slices
 from snapshots.images.errors import ImageDamaged, ImageExpired, SliceMissing
 from snapshots.images.manifest import ImageTable, Manifest, Slice
 from snapshots.images.report import LoadReport
-from snapshots.merging import merge
+from snapshots.merging import merge, settling
 from snapshots.refreshing import first_load
 from snapshots.refreshing.refresh import group_of
 from snapshots.spark import claims
@@ -315,7 +315,7 @@ def _finish(load: _Load, steps: Steps) -> dict[str, int]:
         for member, found in load.fitted:
             definition = fitting.definition(found, member.snapshot, load.image)
             first_load.finish(connection, member, definition, load.group.master)
-        merge.settle(
+        settling.settle(
             connection,
             load.group,
             _window(load, members),

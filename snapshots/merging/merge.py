@@ -9,52 +9,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Text, func, select
+from sqlalchemy import ColumnElement, Connection, Text, func, literal, select
 
 from deferred.options import RefreshOptions
-from deferred.queues import refresh_coverage, target_columns
-from deferred.queues.queue import Queue, extra_keys
-from sites.capture import position
 from sites.sessions import exchange
 from sites.sessions.exchange import Bound
-from sites.sessions.prepared import Prepared
 from sites.tables import instead, locks, references
 from sites.tables.table import Table
-from sites.transfer.types import PgSnapshot
+from sites.words import counted
 from sites.writing import unique_values
 from sites.writing.triggered import users_search_path
-from snapshots import catalog
 from snapshots.definitions import (
     frozen,
-    parents,
     refresh_group,
-    rewrites,
-    unaltered,
 )
 from snapshots.definitions.policy import Leaving
 from snapshots.definitions.refresh_group import RefreshGroup
-from snapshots.definitions.refresh_notes import Done
-from snapshots.definitions.snapshot import NOT_BEHIND, Snapshot
 from snapshots.differences.moment import Moment
-from snapshots.differences.window import Member, Window
-from snapshots.errors import CannotMerge, PositionMoved
-from snapshots.merging import (
-    counts,
-    detached,
-    held_back,
-    kept,
-    mass_delete,
-    work,
-    writing,
-)
-from snapshots.merging.counts import Outcome
+from snapshots.differences.window import Member
+from snapshots.errors import CannotMerge, MassDelete, MassLeave
+from snapshots.merging import counts, detached, held_back, kept, work, writing
+from snapshots.merging.counts import Outcome, Rows
 from snapshots.merging.held_keys import BETWEEN, HELD, REFUSED
 from snapshots.merging.work import Work
-from snapshots.reports import SnapshotReport
+from snapshots.reports import SnapshotReport, reasons
 
 #: Far below deadlock_timeout (1 s by default). PostgreSQL looks for a deadlock when a
 #: user's session has waited that long for the merge: it finds one only if the merge
@@ -67,6 +48,9 @@ WORK_MEMORY = 32 * 2**20
 
 #: If the program is stopped during a merge, its locks block users no longer than this.
 IDLE_TIMEOUT = "30s"
+
+#: Deletes of fewer rows than the share of this many are never a mass.
+FEW_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +119,7 @@ def merge(
         free = counts.free_rows(connection, group)
         for changes in group:
             rows = free[changes.staged.table.qualified]
-            mass_delete.refuse(connection, changes, rows, window, options)
+            _refuse_mass(connection, changes, rows, window, options)
     ordered = writing.in_order(group)
     for changes in group:
         _refuse_instead(changes.staged.table)
@@ -151,6 +135,66 @@ def merge(
         if merged.report.held_back:
             _keep_held(connection, changes)
     return {changes.member.snapshot.key: merged for changes, merged in done}
+
+
+def _refuse_mass(
+    connection: Connection,
+    changes: Work,
+    free: Mapping[str, Rows],
+    window: Moment,
+    options: RefreshOptions,
+) -> None:
+    """Stop if more rows of a snapshot would go than the options allow.
+
+    Rows that leave the condition are told apart from rows that the master deleted: an
+    empty master table is more often an accident than an intention, while rows may leave
+    in masses because one parent moved.
+
+    Raises:
+        MassDelete, MassLeave: they would; the message says how many, and why.
+    """
+    few = options.mass_delete_share * FEW_ROWS
+    going = _deletes(free)
+    if going <= few:
+        return
+    # Rows that users have added, and the master does not know yet, stay.
+    if options.keep_pending and held_back.hold_pending(connection, [changes], window):
+        still = counts.free_rows(connection, [changes])
+        going = _deletes(still[changes.staged.table.qualified])
+        if going <= few:
+            return
+    # Count no more rows than the decision needs.
+    enough = int(going / options.mass_delete_share) + 1
+    base = changes.staged.table.sql()
+    some = select(literal(1)).select_from(base).limit(enough).subquery()
+    rows = connection.scalar(select(func.count()).select_from(some)) or 0
+    if going > options.mass_delete_share * rows:
+        gone = select(func.count()).where(changes.free, changes.table.c.leaves)
+        leaving = connection.scalar(gone) or 0
+        _refuse_rows(changes, going - leaving, leaving, rows, options.mass_delete_share)
+
+
+def _deletes(free: Mapping[str, Rows]) -> int:
+    return free["D"].count if "D" in free else 0
+
+
+def _refuse_rows(
+    changes: Work, deleted: int, leaving: int, rows: int, most: float
+) -> None:
+    name = changes.member.snapshot.key
+    because = reasons(changes.because)
+    facts = {"snapshot": name, "deletes": deleted, "leaving": leaving, "rows": rows}
+    if leaving > most * rows:
+        raise MassLeave(
+            f"{leaving:,} of {counted(rows, 'row')} of {name} would leave it{because}.",
+            **facts,
+        )
+    also = f", and {counted(leaving, 'row')} would leave it{because}" if leaving else ""
+    raise MassDelete(
+        f"The refresh would delete {deleted:,} of {counted(rows, 'row')} of "
+        f"{name}{also}.",
+        **facts,
+    )
 
 
 def _refuse_instead(base: Table) -> None:
@@ -214,97 +258,6 @@ def _hold_pending(
     return held_back.hold_pending(connection, group, window)
 
 
-def clear(
-    connection: Connection,
-    snapshots: Sequence[Snapshot],
-    window: Moment,
-    local_position: str,
-) -> None:
-    """Clear the extra keys of snapshots that were read and are covered.
-
-    Parameters:
-        local_position: of the site, as the images were read.
-    """
-    if snapshots:
-        extras = tuple((one.extra_table, one.identity_columns) for one in snapshots)
-        values = held_back.given(window)
-        _clearing(extras).run(connection, its_place=local_position, **values)
-
-
-@lru_cache(maxsize=128)
-def _clearing(extras: tuple[tuple[str, tuple[str, ...]], ...]) -> Prepared:
-    """Clears some tables of extra keys; takes `its_place` and `held_back.GIVEN`.
-
-    Building it takes longer than running it.
-    """
-    here = sa.cast(sa.bindparam("its_place", type_=Text), PgSnapshot())
-    *others, last = (
-        sa.delete(extra).where(
-            position.visible(extra.c.xid, here),
-            held_back.covered_extras(extra, held_back.GIVEN),
-        )
-        for extra in (extra_keys(*one) for one in extras)
-    )
-    ctes = (one.cte(f"cleared_{number}") for number, one in enumerate(others))
-    return Prepared(last.add_cte(*ctes))
-
-
-def settle(
-    connection: Connection,
-    group: RefreshGroup,
-    window: Window,
-    methods: Mapping[str, str],
-    merged: Mapping[str, Merged],
-    queues: Mapping[str, Queue],
-    done: Done,
-) -> None:
-    """Note the moment that the group shows now, and how far it covers the queues.
-
-    Rows that the site refused become the group's last error, as snapshots that stay
-    behind do: only people can settle that. Whether the site has agreed with a restored
-    master meanwhile is asked last, with the group's row.
-
-    Parameters:
-        queues: by snapshot.
-        done: what the refresh did, without what the site refused.
-
-    Raises:
-        PositionMoved: the master was repaired meanwhile; pending rows were
-            judged by a marker that is gone.
-        TargetColumnsMoved: calls wait that were made for other columns.
-    """
-    keys = [m.snapshot.key for m in window.members]
-    refresh_coverage.cover(
-        connection, keys, window.marker.batch_no, window.marker.order_no
-    )
-    for member in window.members:
-        queue = queues.get(member.snapshot.key)
-        if queue is not None and not queue.is_made_for(member.master):
-            target_columns.note(connection, queue, member.master)
-    _note(connection, window.members, methods)
-    refresh_group.advance(
-        connection,
-        group,
-        window.position,
-        window.master.incarnation,
-        replace(done, error=_together(done.error, _refusals(merged))),
-    )
-
-
-def _together(*said: str | None) -> str | None:
-    return ". ".join(filter(None, said)) or None
-
-
-def _refusals(merged: Mapping[str, Merged]) -> str | None:
-    """One line on the rows that the site refused."""
-    parts = [
-        f"{count} of {name}: {why}"
-        for name, done in merged.items()
-        for why, count in done.report.refused.items()
-    ]
-    return f"The site refuses rows; {'; '.join(parts)}" if parts else None
-
-
 def _count(changes: Work, found: Sequence[Outcome]) -> Merged:
     written = Counter[str]()
     refused = Counter[str]()
@@ -345,54 +298,3 @@ def _keep_held(connection: Connection, changes: Work) -> None:
         reason = sa.case((changes.table.c.leaves, frozen.REASON), else_=reason)
     rows = select(*changes.keys, reason).where(changes.table.c.held)
     connection.execute(sa.insert(extra).from_select([*names, "reason"], rows))
-
-
-def _note(
-    connection: Connection, members: Sequence[Member], methods: Mapping[str, str]
-) -> None:
-    """Note what the refresh has seen of each master table.
-
-    Raises:
-        PositionMoved: a snapshot was altered, or dropped, since the refresh read it.
-    """
-    noted = connection.execute(
-        _NOTING,
-        [
-            {
-                **{
-                    f"its_{name}": getattr(member.snapshot, name)
-                    for name in unaltered.READ
-                },
-                "last_method": methods[member.snapshot.key],
-                **_facts(member),
-            }
-            for member in members
-        ],
-    )
-    if noted.rowcount != len(members):
-        raise PositionMoved("Snapshots of the group were altered in the meantime.")
-
-
-#: Notes facts about a snapshot as long as it is as it was read.
-_NOTING = (
-    sa.update(catalog.snapshot)
-    .where(
-        *(
-            column.is_not_distinct_from(sa.bindparam(f"its_{name}", type_=column.type))
-            for name in unaltered.READ
-            for column in [catalog.snapshot.c[name]]
-        )
-    )
-    .values(loaded=True, **NOT_BEHIND, last_refresh=func.clock_timestamp())
-)
-
-
-def _facts(member: Member) -> dict[str, object]:
-    seen = member.schema_version
-    asked = parents.facts(member.snapshot, member.parents) if member.parents else {}
-    return {
-        **rewrites.seen(member.snapshot, member.states, member.files),
-        "parents": {**asked, rewrites.FUNCTIONS: member.functions},
-        "schema_group": None if seen is None else seen.group_id,
-        "schema_version": None if seen is None else seen.version,
-    }

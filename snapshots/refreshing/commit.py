@@ -25,7 +25,7 @@ from snapshots.differences.comparison import Compared
 from snapshots.differences.moment import Moment
 from snapshots.differences.window import LOAD, Member, Window
 from snapshots.errors import CannotMerge, UsersInTheWay
-from snapshots.merging import held_back, kept, merge, obstacles, work, writing
+from snapshots.merging import held_back, kept, merge, obstacles, settling, work, writing
 from snapshots.merging.merge import Merged
 from snapshots.merging.work import Work
 from snapshots.refreshing import first_load
@@ -80,14 +80,14 @@ def _commit(
                 back = found.member.snapshot.logged_keys()
                 kept.release(connection, found.member, back)
         read = [found.member.snapshot for found in compared]
-        merge.clear(connection, read, seen, here)
+        settling.clear(connection, read, seen, here)
         for member in new:
             definition = definitions[member.snapshot.key]
             first_load.finish(connection, member, definition, task.master.name)
         if new:
             queues = _queues(connection)  # those of the new snapshots are made now
         done = _done(task, methods, compared, merged, loaded)
-        merge.settle(connection, task.group, seen, methods, merged, queues, done)
+        settling.settle(connection, task.group, seen, methods, merged, queues, done)
         refresh_group.leave_behind(
             connection, task.group, seen.master.incarnation, task.left
         )

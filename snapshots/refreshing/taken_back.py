@@ -34,7 +34,7 @@ from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences import taken_away
 from snapshots.differences.moment import Moment
 from snapshots.differences.window import COMPLETE, Member
-from snapshots.merging import mass_delete, merge, work
+from snapshots.merging import merge, settling, work
 from snapshots.merging.work import Work
 from snapshots.refreshing import commit, task
 from snapshots.refreshing.task import Task
@@ -83,7 +83,7 @@ def _loaded(its: Task, tables: Sequence[QualifiedName]) -> list[Snapshot]:
 
 def _leave(its: Task, found: Sequence[Snapshot]) -> str:
     """Have the rows of snapshots leave, if these are few or it is allowed."""
-    few = int(its.options.mass_delete_share * mass_delete.FEW_ROWS)
+    few = int(its.options.mass_delete_share * merge.FEW_ROWS)
     asks_first = not its.options.allow_mass_delete and its.options.mass_delete_share < 1
     if asks_first and (many := _larger(its, found, few)):
         return (
@@ -125,7 +125,7 @@ def _commit(its: Task, found: Sequence[Snapshot]) -> list[SnapshotReport]:
             group.append(rows)
         gone = commit.withdraw(connection, group, moment, its)
         merged = merge.merge(connection, group, moment, options)
-        merge.clear(connection, found, moment, here)
+        settling.clear(connection, found, moment, here)
     reports = (merged[one.key].report for one in found)
     return [replace(one, withdrawn=gone.get(one.name, 0)) for one in reports]
 
