@@ -31,35 +31,40 @@ from sites.writing.staged import UPDATES, Staged
 ANALYZED = 1000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Which transactions of a batch are shipped, and how."""
+
+    #: the transactions after the first order number, up to the second
+    after: int
+    end: int
+    #: the order numbers among them that are wanted; None for all
+    only: Sequence[int] | None = None
+    #: how many transactions there are, and the most calls that they can have
+    transactions: int
+    calls: int
+    #: as one change, with `end` for its unit; else each by itself
+    together: bool = False
+    #: some call procedures, so that each step is a unit
+    in_steps: bool = False
+
+    @property
+    def single(self) -> bool:
+        """Whether each transaction has one call."""
+        return self.calls == self.transactions
+
+
 def ship(
-    shipment: Shipment,
-    after: int,
-    end: int,
-    *,
-    together: bool,
-    bulk: int,
-    calls: int,
-    transactions: int,
-    only: Sequence[int] | None = None,
-    in_steps: bool = False,
-    on_progress: RowsDone | None = None,
+    shipment: Shipment, part: Part, bulk: int, on_progress: RowsDone | None = None
 ) -> None:
     """Fill the work tables with the net changes of a part of the batch.
 
     Parameters:
-        after, end: the transactions after the first order number, up to the second.
-        together: as one change, with `end` for its unit; else each by itself.
         bulk: a table's changes go by COPY if they are at least this many rows.
-        calls: the most calls that the transactions can have.
-        transactions: how many transactions there are.
-        only: the order numbers among them that are wanted; all when not given.
-        in_steps: some call procedures, so that each step is a unit.
         on_progress: called from time to time with how many changes have been sent.
     """
-    part = _Part(after=after, end=end, only=only, in_steps=in_steps, together=together)
-    queries = _queries(shipment, part, single=calls == transactions)
-    setting = _set_part(shipment, after, end, only or ())
-    if calls < bulk and only is None and not in_steps:
+    queries, setting = _queries(shipment, part), _set_part(shipment, part)
+    if part.calls < bulk and part.only is None and not part.in_steps:
         with shipment.sending.piece():
             _send_few(shipment, queries, setting)
     else:
@@ -132,11 +137,17 @@ def ship_what_fits(
     number = transaction.order_no
     work.clear(shipment.target, shipment.staged)
     unfit.begin(shipment.target)
-    hold(shipment.origin, _set_part(shipment, after, number, [number]))
-    steps = bool(transaction.procedures)
-    part = _Part(after=after, end=number, only=[number], in_steps=steps)
+    part = Part(
+        after=after,
+        end=number,
+        only=[number],
+        transactions=1,
+        calls=transaction.calls,
+        in_steps=bool(transaction.procedures),
+    )
+    hold(shipment.origin, _set_part(shipment, part))
     with shipment.sending.piece():
-        for staged, query in _queries(shipment, part, single=False, whole=True):
+        for staged, query in _queries(shipment, part, whole=True):
             lift = shipment.lifts.get(staged.source)
             unfit.stage(
                 shipment.origin,
@@ -152,19 +163,8 @@ def ship_what_fits(
     return unfit.reason(shipment.target, shipment.staged, shipment.not_lifted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """Which transactions of a batch are shipped, and how; as for `ship`."""
-
-    after: int
-    end: int
-    only: Sequence[int] | None
-    in_steps: bool
-    together: bool = False
-
-
 def _queries(
-    shipment: Shipment, part: _Part, *, single: bool, whole: bool = False
+    shipment: Shipment, part: Part, *, whole: bool = False
 ) -> Iterator[tuple[Staged, str]]:
     """For each work table, the query that fills it.
 
@@ -174,7 +174,7 @@ def _queries(
     only = part.only
     tables = zip(shipment.queues, shipment.staged, shipment.comparisons, strict=True)
     for queue, staged, comparison in tables:
-        each_has_one = single
+        each_has_one = part.single and not whole
         if part.in_steps:
             # A transaction may call procedures alone, and another change many rows.
             wanted, each_has_one = _steps, False
@@ -219,14 +219,13 @@ _BATCH, _AFTER, _END = map(_number, ("batch", "after", "end"))
 _ONLY = _setting("only", sa.ARRAY(BigInteger))
 
 
-def _set_part(shipment: Shipment, after: int, end: int, only: Sequence[int]) -> Bound:
+def _set_part(shipment: Shipment, part: Part) -> Bound:
     """What sets the part of the batch in the session until the transaction ends."""
-    listed = f"{{{','.join(map(str, only))}}}"
     values = {
         "batch": shipment.batch.number,
-        "after": after,
-        "end": end,
-        "only": listed,
+        "after": part.after,
+        "end": part.end,
+        "only": f"{{{','.join(map(str, part.only or ()))}}}",
     }
     return _SET_PART.bound(**{f"its_{name}": str(v) for name, v in values.items()})
 

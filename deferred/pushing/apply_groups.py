@@ -17,7 +17,7 @@ from deferred.batches.batch import QueuedTransaction
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.provenance import Sender
 from deferred.batches.shipment import Shipment, prepare_again
-from deferred.batches.shipping import ship, ship_what_fits
+from deferred.batches.shipping import Part, ship, ship_what_fits
 from deferred.errors import GivesGoneColumn, TransactionRefused
 from deferred.pushing.compiled import deliver_together
 from deferred.pushing.delivery import Begun, Delivered, begin, deliver
@@ -124,18 +124,15 @@ def _ship(
     The only one of a batch is applied in the same transaction: it is begun here.
     """
     calls = sum(one.calls for one in some)
-    ship(
-        shipment,
-        after,
-        some[-1].order_no,
-        together=False,
-        bulk=run.options.bulk_threshold,
-        calls=calls,
-        transactions=len(some),
+    part = Part(
+        after=after,
+        end=some[-1].order_no,
         only=[some[0].order_no] if calls > SHIPPED else None,
+        transactions=len(some),
+        calls=calls,
         in_steps=any(one.procedures for one in some),
-        on_progress=run.shipping(calls),
     )
+    ship(shipment, part, run.options.bulk_threshold, run.shipping(calls))
     faults.point("push.before_ship_commit")
     begun = None
     if len(shipment.listed.orders) == 1:

@@ -20,7 +20,7 @@ from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
 from deferred.batches.provenance import Sender
 from deferred.batches.shipment import Shipment
-from deferred.batches.shipping import ship
+from deferred.batches.shipping import Part, ship
 from deferred.parked import error_queue
 from deferred.parked.decided_alone import DecidedAlone
 from deferred.procedures.steps import Steps
@@ -54,15 +54,14 @@ def deliver_together(
     """
     target = shipment.target
     try:
-        ship(
-            shipment,
-            group.after,
-            group.end,
-            together=True,
-            bulk=bulk,
-            calls=group.calls,
+        part = Part(
+            after=group.after,
+            end=group.end,
             transactions=len(group),
+            calls=group.calls,
+            together=True,
         )
+        ship(shipment, part, bulk)
         faults.point("push.after_group_ship")
         at = marker.lock(target, sender.id, sender.name)()
     except DBAPIError as error:

@@ -129,17 +129,7 @@ def deliver(
         if isinstance(answer, Outcome):
             delivered = Delivered(resolved=answer.resolved)
         else:
-            to_park = Parked(
-                origin_id=sender.id,
-                origin=transaction.origin or sender.name,
-                sources=sources or None,
-                origin_transaction=transaction.xid,
-                origin_user=transaction.origin_user,
-                batch_no=batch.number,
-                order_no=transaction.order_no,
-                start_time=transaction.start_time,
-                why=answer,
-            )
+            to_park = _to_park(shipment, sender, transaction, answer, sources)
             delivered = _park_or_refuse(
                 shipment, sender, steps, to_park, on_error, sure=sure
             )
@@ -169,6 +159,26 @@ def _arrived(
         master=sender.master,
         sources=sources,
         calls=transaction.procedures,
+    )
+
+
+def _to_park(
+    shipment: Shipment,
+    sender: Sender,
+    transaction: QueuedTransaction,
+    why: ParkReason,
+    sources: Mapping[str, str],
+) -> Parked:
+    return Parked(
+        origin_id=sender.id,
+        origin=transaction.origin or sender.name,
+        sources=sources or None,
+        origin_transaction=transaction.xid,
+        origin_user=transaction.origin_user,
+        batch_no=shipment.batch.number,
+        order_no=transaction.order_no,
+        start_time=transaction.start_time,
+        why=why,
     )
 
 
@@ -320,8 +330,7 @@ def _park_or_refuse(
     """Park a transaction that was not applied, whole or in part, or refuse it."""
     connection = shipment.target
     held = parked.why.reason == HELD
-    asked = sender.action(tables_of(steps), on_error)
-    action = ErrorAction.QUEUE if held else asked
+    action = ErrorAction.QUEUE if held else sender.action(tables_of(steps), on_error)
     if action is ErrorAction.STOP or action in QUIET:
         raise _refusal(parked, action)
     aside, resolved = steps, 0

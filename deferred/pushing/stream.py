@@ -21,7 +21,7 @@ from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
 from deferred.batches.provenance import Sender
 from deferred.batches.shipment import Shipment
-from deferred.batches.shipping import ship
+from deferred.batches.shipping import Part, ship
 from deferred.pushing import compiled
 from deferred.pushing.compiled import Refused
 from deferred.pushing.delivery import Delivered
@@ -178,18 +178,16 @@ class Stream:
         return self._commit(piece, delivered, order, done)
 
     def _ship(self, stream_batch: Sequence[GroupInOrder]) -> None:
-        ship(
-            self.shipment,
-            stream_batch[0].group.after,
-            stream_batch[-1].group.end,
-            together=len(stream_batch[0].group) > 1,
-            bulk=self.bulk,
-            calls=sum(one.group.calls for one in stream_batch),
+        several = len(stream_batch) > 1
+        part = Part(
+            after=stream_batch[0].group.after,
+            end=stream_batch[-1].group.end,
+            only=[one.group.end for one in stream_batch] if several else None,
             transactions=sum(len(one.group) for one in stream_batch),
-            only=[one.group.end for one in stream_batch]
-            if len(stream_batch) > 1
-            else None,
+            calls=sum(one.group.calls for one in stream_batch),
+            together=len(stream_batch[0].group) > 1,
         )
+        ship(self.shipment, part, self.bulk)
         self.shipment.target.commit()
         self._shipped = True
         faults.point("stream.after_ship")
