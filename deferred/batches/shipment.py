@@ -258,8 +258,11 @@ def _staged(
     if not queue.is_made_for(table):
         named, carried = target_columns.present(queue, table)
         target_columns.refuse_unknown(table, carried)
-    if queue.target_numbers is not None:
-        carried = named.taken(table, carried)
+    carried = named.taken(table, carried)
+    if named.target_numbers is None and len(carried) < len(named.columns):
+        # A group's queue knows columns by their names, which the table has.
+        numbers = target_columns.numbers_of(named.columns, table)
+        named = replace(named, target_oid=table.oid, target_numbers=tuple(numbers))
     if lifts and len(carried) < len(named.columns):
         lift = lifting.found(target, named, table, carried)
         if lift is not None:

@@ -9,7 +9,7 @@ from deferred.options import ErrorAction
 from sites import Directory
 from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, found_group, push_all
-from tests.linked_table import rows, run
+from tests.linked_table import ORDERS, rows, run
 
 ROWS = "INSERT INTO orders (id, qty) VALUES (1, 0), (2, 0), (3, 0)"
 
@@ -39,6 +39,32 @@ def test_skip_transaction_parks_it_whole_with_what_depends_on_it(
     reasons = [error.reason for error in deferred.list_errors(three["lax"])]
     assert reasons == ["conflict", "dependant"]
     assert quantities(three, "lax") == [0, 50, 0, 0]
+
+
+def test_a_column_that_one_master_computes_alone_stops_nothing(
+    three: Directory,
+) -> None:
+    """As at the master of a snapshot: its values have no place to go."""
+    hq, lax = three["hq"], three["lax"]
+    computed = "price numeric(10,2) GENERATED ALWAYS AS (qty) STORED"
+    run(
+        lax,
+        "ALTER TABLE orders RENAME TO former",
+        f"CREATE TABLE orders ({ORDERS.replace('price numeric(10,2)', computed)})",
+        "INSERT INTO orders (id, name, qty) SELECT id, name, qty FROM former",
+        "DROP TABLE former CASCADE",
+    )
+    run(hq, "UPDATE orders SET qty = 1 WHERE id = 1")
+    run(hq, "UPDATE orders SET price = 7 WHERE id = 3")
+    run(hq, "INSERT INTO orders (id, qty) VALUES (4, 0)")
+    assert deferred.push(hq, "lax").errors == 1
+    assert quantities(three, "lax") == [1, 50, 0, 0]
+    [error] = deferred.list_errors(lax)
+    [call] = deferred.show_error(lax, error.id).calls
+    assert (call.new or {})["price (generated)"] == "7.00"
+    [report] = deferred.retry_errors(lax, without_gone=True)
+    assert report.applied
+    assert deferred.push(hq, "bos").errors == 0
 
 
 def test_skip_row_applies_the_others_and_parks_the_row(three: Directory) -> None:
