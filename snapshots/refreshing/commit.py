@@ -259,10 +259,10 @@ def withdraw(
     Returns:
         By snapshot, how many transactions with changes of it were withdrawn.
     """
+    if all(w.member.snapshot.leaving != Leaving.PARK for w in group):
+        return {}
     ordered = writing.in_order(group)
     chosen = [w for w in ordered if w.member.snapshot.leaving == Leaving.PARK]
-    if not chosen:
-        return {}
     for changes in chosen:
         _mark_added(connection, changes, ordered, window)
     names = [w.member.snapshot.key for w in chosen]
