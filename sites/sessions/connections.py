@@ -38,7 +38,7 @@ from psycopg.adapt import Loader
 from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types.datetime import IntervalLoader
 from psycopg.types.json import JsonbDumper
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -49,6 +49,7 @@ LONG = 10.0
 
 _KEY = "snaptide.idle_since"
 _OPENED = "snaptide.opened"
+_HOLDS = "snaptide.types_of_users"
 
 #: How many sessions a site keeps between two pieces of work.
 KEPT = 4
@@ -91,11 +92,14 @@ class Idle:
                 record.invalidate()
 
     def keep_few(self, seconds: float) -> None:
-        """Close those beyond the last few, if they have been idle for a while."""
+        """Close those beyond the last few, if they have been idle for a while.
+
+        Of the last few, too, those which hold types of users (`hold_types`).
+        """
         with self._lock:
-            until = monotonic() - seconds
-            for record, since in list(self._idle.items())[:-KEPT]:
-                if since <= until:
+            until, most = monotonic() - seconds, len(self._idle) - KEPT
+            for number, (record, since) in enumerate(list(self._idle.items())):
+                if since <= until and (number < most or _HOLDS in record.info):
                     del self._idle[record]
                     record.invalidate()
 
@@ -120,6 +124,14 @@ class Idle:
     def _forget(self, _driver: object, record: ConnectionPoolEntry) -> None:
         with self._lock:
             self._idle.pop(record, None)
+
+
+def hold_types(connection: Connection) -> None:
+    """Note that a session keeps a table with types of users.
+
+    Nobody can drop or alter these meanwhile, so it is closed as soon as it is idle.
+    """
+    connection.info[_HOLDS] = True
 
 
 def _opened_at(record: ConnectionPoolEntry) -> float:

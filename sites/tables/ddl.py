@@ -37,11 +37,6 @@ class NewColumn:
     #: the default is the expression of a stored generated column
     generated: bool = False
 
-    @property
-    def is_built_in(self) -> bool:
-        """Whether its type and collation are PostgreSQL's own, which nobody drops."""
-        return "." not in self.type + (self.collation or "")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultNeeds:

@@ -82,6 +82,11 @@ class Column:
     followed: bool = False
 
     @property
+    def is_built_in(self) -> bool:
+        """Whether its type and collation are PostgreSQL's own, which nobody drops."""
+        return "." not in self.recorded + (self.collation or "")
+
+    @property
     def sql_type(self) -> NativeType:
         """The type, for use in statements."""
         return NativeType(self.type, self.equality)

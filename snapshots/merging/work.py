@@ -205,7 +205,7 @@ def _kept(
     if name in sizes:
         if sizes[name]:
             ddl.empty_temporary(connection, name, anew=sizes[name] > _SMALL_BYTES)
-    elif len(tables) < _MOST_KEPT and all(one.is_built_in for one in columns):
+    elif len(tables) < _MOST_KEPT and all(one.is_built_in for one in _carried(member)):
         ddl.create_temporary(connection, name, columns, at_commit="PRESERVE ROWS")
     else:
         return None

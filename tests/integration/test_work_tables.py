@@ -102,3 +102,24 @@ def test_another_type_of_the_same_name_makes_another_work_table(
     assert _stage(session) is not first
     session.commit()
     run(hq, "DROP TYPE former")
+
+
+def test_sessions_that_hold_a_type_of_a_user_are_closed_first(sites: Directory) -> None:
+    """It could be neither dropped nor altered as long as a worker is up."""
+    hq = sites["hq"]
+    run(
+        hq,
+        "CREATE TYPE mood AS ENUM ('good')",
+        "CREATE TABLE orders (id int PRIMARY KEY, qty mood)",
+    )
+    for held in (True, False):
+        with hq.session() as session:
+            if held:
+                _stage(session)
+            session.commit()
+        hq.keep_few(60)
+        there = text("SELECT count(*) FROM pg_class WHERE relname = 'snaptide_work_1'")
+        with hq.connect() as connection:
+            assert connection.scalar(there) == held
+        hq.keep_few()
+    run(hq, "DROP TABLE orders", "DROP TYPE mood")
