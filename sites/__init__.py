@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         UnknownTable as UnknownTable,
         UnsupportedDatabase as UnsupportedDatabase,
         ValueDoesNotFit as ValueDoesNotFit,
+        ValueNotSent as ValueNotSent,
     )
     from sites.extras import MissingExtra as MissingExtra
     from sites.names import QualifiedName as QualifiedName

@@ -199,6 +199,20 @@ class ValueDoesNotFit(SnaptideError):
     )
 
 
+class ValueNotSent(SnaptideError):
+    """A database cannot send a value that it holds."""
+
+    code = "SNP-034"
+    hint = (
+        "The values of a row are as text longer than 1 GB, which is PostgreSQL's limit "
+        "(old and new values together; a byte counts twice), or a database with the "
+        "encoding SQL_ASCII holds bytes that are no text in UTF-8. Nothing is lost, "
+        "but the push stops before this transaction. To go on without it: save what "
+        "waits for this snapshot, drop it with --force, create it again, and make the "
+        "changes anew, with smaller values or with valid texts."
+    )
+
+
 class RowCountMismatch(SnaptideError):
     """A statement changed more or fewer rows than were compared."""
 

@@ -8,8 +8,18 @@ from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, ColumnElement, Select, Subquery, func, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    Subquery,
+    func,
+    select,
+)
+from sqlalchemy.exc import DBAPIError
 
+from deferred import sqlstate
 from deferred.batches import batch as batches
 from deferred.batches import gone_columns, net_change, procedure_call, unfit, work
 from deferred.batches.batch import QueuedTransaction
@@ -19,7 +29,7 @@ from deferred.catalog import delivery
 from deferred.errors import GivesGoneColumn
 from deferred.queues.queue import Queue
 from masters.rules import Comparison
-from sites.errors import ValueDoesNotFit
+from sites.errors import ValueDoesNotFit, ValueNotSent
 from sites.progress import RowsDone
 from sites.sessions.exchange import Bound, hold
 from sites.sessions.prepared import Prepared
@@ -133,6 +143,9 @@ def ship_what_fits(
 
     Returns:
         Why it cannot be applied; None if all of it fits.
+
+    Raises:
+        ValueNotSent: the origin itself cannot send a value.
     """
     number = transaction.order_no
     work.clear(shipment.target, shipment.staged)
@@ -150,8 +163,7 @@ def ship_what_fits(
         for staged, query in _queries(shipment, part, whole=True):
             lift = shipment.lifts.get(staged.source)
             unfit.stage(
-                shipment.origin,
-                query,
+                _sent(shipment.origin, query, staged, number),
                 shipment.target,
                 staged if lift is None else lift.landed,
                 codec,
@@ -161,6 +173,28 @@ def ship_what_fits(
                 lift.run(shipment.target, instead=False)
     shipment.origin.commit()  # nothing was written there
     return unfit.reason(shipment.target, shipment.staged, shipment.not_lifted)
+
+
+def _sent(
+    origin: Connection, query: str, staged: Staged, number: int
+) -> Iterator[tuple[str | None, ...]]:
+    """The rows of a query for a transaction's changes of one table.
+
+    Raises:
+        ValueNotSent: the origin cannot print one of their values.
+    """
+    try:
+        yield from transport.rows(origin, query)
+    except DBAPIError as error:
+        if not sqlstate.caused_by_data(error):
+            raise
+        raise ValueNotSent(
+            f"Transaction {number} changes {staged.table.qualified} to or from a value "
+            f"that this site cannot send: {sqlstate.message(error)}",
+            order_no=number,
+            table=str(staged.table.qualified),
+            sqlstate=sqlstate.of(error),
+        ) from error
 
 
 def _queries(

@@ -81,18 +81,17 @@ def begin(target: Connection) -> None:
 
 
 def stage(
-    origin: Connection,
-    query: str,
+    rows: Iterator[Sequence[str | None]],
     target: Connection,
     staged: Staged,
     codec: str,
     narrower: Mapping[str, str],
 ) -> None:
-    """Fill a work table from a query, and store apart the values that do not fit.
+    """Fill a work table with rows, and store apart the values that do not fit.
 
     Parameters:
-        query: of the columns of the work table, and then, if the destination has
-            dropped some, their values.
+        rows: the values of the columns of the work table, and then, if the destination
+            has dropped some, their values.
         codec: of the destination's encoding.
         narrower: columns that may round or cut values, with the types of the values.
     """
@@ -102,7 +101,7 @@ def stage(
         target,
         _UNREAD,
         [column.name for column in _UNREAD.columns],
-        _readable(transport.rows(origin, query), columns, codec),
+        _readable(rows, columns, codec),
     )
     kept = ("unfit", tuple(narrower.items()))
     for statement in staged.keep(kept, partial(_sorting, staged, columns, narrower)):

@@ -104,6 +104,15 @@ def _settings(connection: Connection, site: str) -> Iterator[Finding]:
             "It is replica for Snaptide's sessions: pushes and refreshes are refused.",
             TriggersSwitchedOff.hint,
         )
+    if connection.scalar(text("SHOW server_encoding")) == "SQL_ASCII":
+        yield warning(
+            site,
+            "encoding",
+            "The database has the encoding SQL_ASCII, which takes any bytes: a push or "
+            "refresh that meets a text which is not valid in UTF-8 stops.",
+            "Dump the database, load it into one with the encoding UTF8, and repair "
+            f"the site: snaptide site check {site} --repair",
+        )
     if connection.scalar(text("SHOW max_prepared_transactions")) == "0":
         yield warning(
             site,

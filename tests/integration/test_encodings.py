@@ -7,6 +7,8 @@ import pytest
 
 import deferred
 from sites import Directory
+from sites.errors import ValueNotSent
+from snaptide import doctor
 from tests.grouped import found_group, push_all
 from tests.linked_table import application, link, parked, queued, rows, run
 
@@ -147,3 +149,25 @@ def test_argument_that_the_master_cannot_hold(orders: Directory) -> None:
     [again] = deferred.retry_errors(hq, [error.id], edits=[edit])
     assert again.applied, again.reason
     assert [row[1] for row in rows(hq)] == ["c"]
+
+
+def test_bytes_that_no_text_has_are_told_with_their_table(
+    with_ascii: Callable[..., Directory],
+) -> None:
+    """The site cannot send them to anybody: no master could park them either."""
+    sites = with_ascii("jfk", "hq")
+    link(sites, columns="id int PRIMARY KEY, name text")
+    jfk, hq = sites["jfk"], sites["hq"]
+    run(jfk, f"INSERT INTO orders VALUES (1, '{LOST}')")
+    with application(jfk) as session:
+        session.execute("SET client_encoding = SQL_ASCII")
+        session.execute(b"INSERT INTO orders VALUES (2, 'M\xfcller')")
+    run(jfk, "INSERT INTO orders VALUES (3, 'behind')")
+    with pytest.raises(ValueNotSent, match=r"orders .* cannot send: .* 0xfc") as told:
+        deferred.push(jfk)
+    assert told.value.facts["table"] == "orders"
+    assert rows(hq) == [(1, LOST)]
+    assert parked(hq) == []
+    [found] = [one for one in doctor.examine(jfk) if one.subject == "encoding"]
+    assert "SQL_ASCII" in found.what
+    assert "encoding" not in [one.subject for one in doctor.examine(hq)]
