@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     )
     from sites.configured import NotConfigured as NotConfigured
     from sites.errors import (
+        ActsAsAnotherRole as ActsAsAnotherRole,
         BadName as BadName,
         NewerSchema as NewerSchema,
         NoConnectionFree as NoConnectionFree,

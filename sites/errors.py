@@ -247,6 +247,18 @@ class TriggersSwitchedOff(SnaptideError):
     )
 
 
+class ActsAsAnotherRole(SnaptideError):
+    """Sessions of Snaptide's database user begin in a role without its rights."""
+
+    code = "SNP-033"
+    hint = (
+        "Somebody has run ALTER ROLE ... SET role for Snaptide's user. Take it back: "
+        "ALTER ROLE USER RESET role, or ALTER ROLE USER IN DATABASE NAME RESET role. "
+        "Or give the other role what Snaptide's user has. Sessions that begin after "
+        "that have it right; restart workers. Queued changes are kept."
+    )
+
+
 class NotGranted(SnaptideError):
     """The master lets the user of its URL read or write nothing of what was asked."""
 

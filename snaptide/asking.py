@@ -23,7 +23,14 @@ from sites.errors import (
     SnaptideError,
 )
 from sites.sessions import identity
-from snaptide.errors import DatabaseError, NoBroker, NotPermitted, NotThere, Unexpected
+from snaptide.errors import (
+    DatabaseError,
+    NoBroker,
+    NotPermitted,
+    NotThere,
+    OnlyReads,
+    Unexpected,
+)
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:
@@ -92,6 +99,8 @@ def _refused(error: BaseException | None) -> SnaptideError:
         kind = NotPermitted
     elif isinstance(error, _MISSING):
         kind = NotThere
+    elif isinstance(error, errors.ReadOnlySqlTransaction):
+        kind = OnlyReads
     return kind(f"The database says: {first_line(error)}")
 
 

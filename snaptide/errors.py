@@ -53,6 +53,17 @@ class DatabaseError(SnaptideError):
     hint = "Run again with --debug to see the statement."
 
 
+class OnlyReads(DatabaseError):
+    """The database lets Snaptide's sessions read, and write nothing."""
+
+    code = "SNP-417"
+    hint = (
+        "Somebody has set default_transaction_read_only for the database, the role or "
+        "the server; some services do when the disk is full. snaptide doctor names the "
+        "site. Queued changes are kept."
+    )
+
+
 class NotThere(DatabaseError):
     """The database lacks a table, column or function."""
 

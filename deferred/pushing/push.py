@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Unpack
@@ -361,7 +361,8 @@ def _note_failure(
             delivered=destination.c.delivered + transactions,
             **budget.pause(),
         )
-        with origin.begin():
+        # A site that takes no note, as its disk is full, does not hide why it failed.
+        with suppress(DBAPIError), origin.begin():
             origin.execute(noted)
 
 

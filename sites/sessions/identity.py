@@ -16,11 +16,12 @@ from psycopg.errors import (
     UndefinedFunction,
     UndefinedTable,
 )
-from sqlalchemy import ColumnElement, Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, func, select, text
 from sqlalchemy.exc import ProgrammingError
 
 from sites.catalog import site_identity
 from sites.errors import (
+    ActsAsAnotherRole,
     NotAMember,
     NotGranted,
     SiteChanged,
@@ -157,6 +158,21 @@ def confirm_and_read(
     return _of(row), row
 
 
+def refuse_other_role(connection: Connection) -> None:
+    """Refuse sessions that begin in another role than the login's, without its rights.
+
+    Raises:
+        ActsAsAnotherRole.
+    """
+    if row := connection.execute(_OTHER_ROLE).one_or_none():
+        raise ActsAsAnotherRole(
+            f"Sessions of {row.login} in database {connection.engine.url.database} "
+            f"begin in the role {row.role}, which may not read whose database it is.",
+            login=row.login,
+            role=row.role,
+        )
+
+
 @contextmanager
 def initialised(site: Site, *, partner: bool = False) -> Iterator[Connection]:
     """Open a transaction at a site, as `Site.transaction` does, if it is one of ours.
@@ -213,6 +229,12 @@ _MAY_APPLY = (
 )
 
 
+_OTHER_ROLE = text("""
+SELECT session_user::text AS login, current_user::text AS role
+WHERE current_user <> session_user
+  AND NOT has_table_privilege(to_regclass('snaptide.site_identity'), 'SELECT')
+""")
+
 _RECORDED_ALONE = Prepared(select(*_RECORDED))
 
 _RECORDED_AND_NOW = (
@@ -240,6 +262,9 @@ def _one(
     except ProgrammingError as error:
         if isinstance(error.orig, _MISSING):
             _refuse_other(connection, partner=partner)
+        if isinstance(error.orig, InsufficientPrivilege):
+            with connection.engine.connect() as apart:
+                refuse_other_role(apart)
         if partner and isinstance(error.orig, InsufficientPrivilege):
             raise NotGranted(
                 f"The user of database {connection.engine.url.database}, "

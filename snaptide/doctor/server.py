@@ -16,7 +16,9 @@ def check(connection: Connection, site: str) -> list[Finding]:
 
     Raises:
         UnsupportedDatabase: the site is a standby.
+        ActsAsAnotherRole: our sessions there have not the rights of our user.
     """
+    identity.refuse_other_role(connection)
     revision, head = revisions.of_site(connection), revisions.head()
     if revision is None:
         return [
@@ -32,7 +34,8 @@ def check(connection: Connection, site: str) -> list[Finding]:
     return [
         *_identity(connection, site),
         *_role(connection, site),
-        *_settings(connection, site),
+        *_sessions(connection, site),
+        *_server(connection, site),
     ]
 
 
@@ -96,7 +99,7 @@ _MAY_MOVE_MARKERS = (
 )
 
 
-def _settings(connection: Connection, site: str) -> Iterator[Finding]:
+def _sessions(connection: Connection, site: str) -> Iterator[Finding]:
     if connection.scalar(text("SHOW session_replication_role")) == "replica":
         yield error(
             site,
@@ -104,6 +107,30 @@ def _settings(connection: Connection, site: str) -> Iterator[Finding]:
             "It is replica for Snaptide's sessions: pushes and refreshes are refused.",
             TriggersSwitchedOff.hint,
         )
+    if connection.scalar(text("SHOW default_transaction_read_only")) == "on":
+        yield error(
+            site,
+            "default_transaction_read_only",
+            "It is on for Snaptide's sessions: pushes, and refreshes that have "
+            "something to do, fail. Queued changes are kept.",
+            "Take it back, for one of them: ALTER DATABASE NAME RESET "
+            "default_transaction_read_only; ALTER ROLE NAME RESET ...; ALTER SYSTEM "
+            "RESET ...; some services set it when the disk is full. Then restart "
+            "workers.",
+        )
+    # PostgreSQL has it from 17 on.
+    limit = connection.scalar(select(func.current_setting("transaction_timeout", True)))
+    if limit not in (None, "0"):
+        yield warning(
+            site,
+            "transaction_timeout",
+            f"It is {limit} for Snaptide's sessions: a refresh, a push or a check with "
+            "a longer transaction fails each time.",
+            "ALTER ROLE ... SET transaction_timeout = 0, for the role of Snaptide.",
+        )
+
+
+def _server(connection: Connection, site: str) -> Iterator[Finding]:
     if connection.scalar(text("SHOW server_encoding")) == "SQL_ASCII":
         yield warning(
             site,
@@ -126,16 +153,6 @@ def _settings(connection: Connection, site: str) -> Iterator[Finding]:
             "fsync",
             "It is off: a crash of the machine may lose pushed changes.",
             "ALTER SYSTEM SET fsync = on, then restart the server.",
-        )
-    # PostgreSQL has it from 17 on.
-    limit = connection.scalar(select(func.current_setting("transaction_timeout", True)))
-    if limit not in (None, "0"):
-        yield warning(
-            site,
-            "transaction_timeout",
-            f"It is {limit} for Snaptide's sessions: a refresh, a push or a check with "
-            "a longer transaction fails each time.",
-            "ALTER ROLE ... SET transaction_timeout = 0, for the role of Snaptide.",
         )
     usage = connection.scalar(select(func.pg_notification_queue_usage()))
     if usage is not None and usage >= _NEARLY_FULL:

@@ -5,16 +5,25 @@ import secrets
 import psycopg
 import pytest
 from psycopg import sql
+from sqlalchemy.exc import InternalError
 
 import deferred
 import snapshots
+from deferred.errors import PushInterrupted
 from sites import Directory, Site
-from sites.errors import NotAMember, SiteUnreachable, TriggersSwitchedOff
+from sites.errors import (
+    ActsAsAnotherRole,
+    NotAMember,
+    SiteUnreachable,
+    TriggersSwitchedOff,
+)
 from sites.sessions import identity
 from sites.sessions import site as site_of_ours
 from snapshots.differences import difference
 from snaptide import doctor
+from snaptide.asking import as_told
 from snaptide.embedded import PostgresServer
+from snaptide.errors import OnlyReads
 from tests.fix_sites import log
 from tests.linked_table import link, parked, queued, rows, run
 
@@ -146,6 +155,57 @@ def test_a_role_in_which_foreign_keys_and_triggers_act_is_allowed(
     assert rows(hq) == [(1, "a")]
     said = [one.subject for site in sites.values() for one in doctor.examine(site)]
     assert "session_replication_role" not in said
+
+
+@pytest.mark.parametrize("name", ["hq", "jfk"])
+def test_a_role_that_sessions_begin_in_is_told(
+    sites: Directory, server: PostgresServer, name: str
+) -> None:
+    """As after ALTER ROLE ... SET role, here in one database alone."""
+    hq, jfk, site = sites["hq"], sites["jfk"], sites[name]
+    link(sites, columns="id int PRIMARY KEY, v text")
+    run(jfk, "INSERT INTO public.orders VALUES (1, 'a')")
+    role = f"another_{secrets.token_hex(4)}"
+    login, database = site.url.username, site.url.database
+    setting = f'ALTER ROLE "{login}" IN DATABASE "{database}"'
+    run(site, f"CREATE ROLE {role}", f"{setting} SET role = {role}")
+    site.close()
+    try:
+        with pytest.raises(ActsAsAnotherRole, match=f"begin in the role {role}"):
+            deferred.push(jfk)
+        found = [one for one in doctor.examine(site) if role in one.what]
+        assert [one.subject for one in found] == [ActsAsAnotherRole.code]
+    finally:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(f"{setting} RESET role")
+            connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
+    site.close()
+    assert deferred.push(jfk).errors == 0
+    assert rows(hq) == [(1, "a")]
+
+
+@pytest.mark.parametrize("name", ["hq", "jfk"])
+def test_a_site_that_lets_nobody_write_is_told(sites: Directory, name: str) -> None:
+    hq, jfk, site = sites["hq"], sites["jfk"], sites[name]
+    link(sites, columns="id int PRIMARY KEY, v text")
+    run(jfk, "INSERT INTO public.orders VALUES (1, 'a')")
+    setting = "default_transaction_read_only"
+    _for_the_database(site, setting, "on")
+    with pytest.raises(PushInterrupted, match="read-only transaction"):
+        deferred.push(jfk)
+    with pytest.raises(InternalError) as told, site.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO public.orders VALUES (2, 'b')")
+    assert as_told(told.value).code == OnlyReads.code
+    assert [one.subject for one in doctor.examine(site)].count(setting) == 1
+    database = site.url.database
+    run(
+        site,
+        "SET LOCAL transaction_read_only = off",
+        f'ALTER DATABASE "{database}" RESET {setting}',
+    )
+    site.close()
+    assert deferred.push(jfk).errors == 0
+    assert rows(hq) == [(1, "a")]
 
 
 def test_array_keeps_its_nulls(sites: Directory) -> None:
