@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 
 from deferred.queues.sql import load
 from sites.capture import triggers
-from sites.capture.triggers import same_key
+from sites.capture.same_key import same_key
 from sites.catalog import SCHEMA
 from sites.names import comma, identifier, identifiers, numbered
 from sites.sessions.exchange import raw

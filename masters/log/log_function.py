@@ -12,7 +12,7 @@ from masters.log import partition
 from masters.log.ring import SLOT_SHIFT, SLOTS
 from masters.log.sql import load
 from sites.capture import triggers
-from sites.capture.triggers import same_key
+from sites.capture.same_key import same_key
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, comma, identifiers, numbered
 from sites.sessions.exchange import raw

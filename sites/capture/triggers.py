@@ -8,7 +8,7 @@ ALWAYS: otherwise they would not fire with session_replication_role = replica.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -20,7 +20,7 @@ from sites.names import QualifiedName, identifier
 from sites.sessions.exchange import raw
 from sites.sessions.prepared import Prepared
 from sites.sql import load
-from sites.tables.table import Column, Table
+from sites.tables.table import Table
 
 #: How triggers of ours are enabled: ALWAYS, or for a native subscription alone.
 ALWAYS, REPLICA = "A", "R"
@@ -317,8 +317,10 @@ def creation(table: QualifiedName, function: str, event: str) -> list[sql.Compos
         event: a kind of statement; or `SUBSCRIBED`, for the row trigger that records
             writes of a native subscription, and that nothing else fires.
     """
-    called = sql.Identifier(SCHEMA, function)
-    return _creation(identifier(table), called, name_of(function, event), event)
+    called, name = sql.Identifier(SCHEMA, function), name_of(function, event)
+    # PostgreSQL clones a row trigger to partitions. One that was the whole table before
+    # has a trigger of that name, which becomes the clone.
+    return _creation(identifier(table), called, name, event, replaces=True)
 
 
 def creation_patterns(prefix: str, event: str) -> list[sql.Composed]:
@@ -335,10 +337,16 @@ def creation_patterns(prefix: str, event: str) -> list[sql.Composed]:
 
 
 def _creation(
-    table: sql.Composable, function: sql.Composable, name: str, event: str
+    table: sql.Composable,
+    function: sql.Composable,
+    name: str,
+    event: str,
+    *,
+    replaces: bool = False,
 ) -> list[sql.Composed]:
     create = _CREATE_FOR_ROWS if event == SUBSCRIBED else _CREATE
     statement = sql.SQL(create).format(
+        replaces=sql.SQL("OR REPLACE " if replaces else ""),
         name=sql.Identifier(name),
         event=sql.SQL(event),
         images=sql.SQL(_IMAGES.get(event, "")),
@@ -353,7 +361,7 @@ _CREATE = (
     " FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
 )
 _CREATE_FOR_ROWS = (
-    "CREATE TRIGGER {name} AFTER INSERT OR UPDATE OR DELETE ON {table}"
+    "CREATE {replaces}TRIGGER {name} AFTER INSERT OR UPDATE OR DELETE ON {table}"
     " FOR EACH ROW EXECUTE FUNCTION {function}()"
 )
 
@@ -383,18 +391,3 @@ def name_of(function: str, event: str) -> str:
     """The name of the trigger that calls a function for a kind of statement."""
     # The kind of record is part of the name: one table can have a log and a queue.
     return f"snaptide_{function.partition('$')[0]}_{event.lower()}"
-
-
-def same_key(
-    table: Table, keys: Sequence[str], called: Mapping[str, sql.Identifier]
-) -> sql.Composed:
-    """Whether a new and an old row, n and o, are the same one."""
-    return sql.SQL(" AND ").join(
-        sql.SQL("n.{0} {1} o.{0}").format(called[key], _equals(table.column(key)))
-        for key in keys
-    )
-
-
-def _equals(column: Column) -> sql.SQL:
-    """The qualified operator of the column's type: PostgreSQL looks `=` up by name."""
-    return sql.SQL(f"OPERATOR({column.equality or 'pg_catalog.='})")

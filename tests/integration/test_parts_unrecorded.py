@@ -113,6 +113,34 @@ def test_users_write_to_the_part_just_then(sites: Directory, jfk: Site) -> None:
     assert refresh(jfk, "t")["t"].method == "fast"
 
 
+def test_a_table_that_becomes_a_partition_of_its_successor(sites: Directory) -> None:
+    """As administrators divide a large table: what there is becomes the first part."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1)")
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    run(hq, "UPDATE t SET v = 'before'")
+    run(
+        hq,
+        "ALTER TABLE t RENAME TO former",
+        "CREATE TABLE t (v text, id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "ALTER TABLE t ATTACH PARTITION former FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE next PARTITION OF t FOR VALUES FROM (10) TO (20)",
+        "INSERT INTO t (id, v) VALUES (2, 'after'), (12, 'after')",
+    )
+    run(jfk, "INSERT INTO t VALUES (3, 'jfk'), (13, 'jfk')")
+    deferred.push(jfk)
+    assert refresh(jfk, "t")["t"].method == "complete"
+    assert_equal_to_master(jfk)
+    refresh(jfk, "t")  # users may have written until the log was whole
+    run(hq, "UPDATE t SET v = 'on'", "DELETE FROM former WHERE id = 1")
+    run(hq, "UPDATE next SET v = 'directly' WHERE id = 12")
+    assert refresh(jfk, "t")["t"].method == "fast"
+    assert_equal_to_master(jfk)
+    assert [one.subject for one in examine(hq) if one.subject != "fsync"] == []
+
+
 @pytest.mark.parametrize(
     "mode",
     [
