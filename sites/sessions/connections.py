@@ -271,6 +271,19 @@ class RestoringConnection(psycopg.Connection[Any]):
                 exchange.forget(self)
             super().rollback()
 
+    def tpc_prepare(self) -> None:
+        """Prepare the transaction for a commit in two phases, with what is held."""
+        exchange.send_held(self)
+        super().tpc_prepare()
+
+    def tpc_rollback(self, xid: psycopg.Xid | str | None = None) -> None:
+        """Roll back as `rollback` does, or a transaction that is prepared."""
+        try:
+            exchange.drop_held(self)
+        finally:
+            exchange.forget(self)
+            super().tpc_rollback(xid)
+
     @contextmanager
     def transaction(
         self, savepoint_name: str | None = None, force_rollback: bool = False
