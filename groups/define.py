@@ -87,11 +87,11 @@ def add_table(
             triggers[master] = firing_names(connection, qualified)
         if qualified in group.tables:
             return group
-        for master, connection in connections.items():
-            refuse_other_group(master, groups.group_of(connection, qualified), table)
         alike = compared(group, connections)
 
         def refuse_unlike(one: QualifiedName) -> None:
+            for master, connection in connections.items():
+                refuse_other_group(master, groups.group_of(connection, one), table)
             shape.refuse_different(alike, one, home.name)
             for master in set(connections) - set(alike):
                 shape.refuse_missing(connections, one, home.name, master)
@@ -244,9 +244,12 @@ def drop_group(home: Site, name: str, *, force: bool = False) -> None:
 def forget_former(there: Connection, master: str, group: Group) -> None:
     """Have a new master forget that it was in the group at an earlier time.
 
+    Until the commit, nobody gives it another group of that name.
+
     Raises:
         GroupExists: it has another group of that name.
     """
+    locks.wait_turn(there, CREATION, group.name)
     found = groups.find(there, group.name)
     if found is None:
         return

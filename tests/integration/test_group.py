@@ -25,8 +25,9 @@ from groups.errors import (
     NotDefinitionSite,
     TablesDiffer,
 )
+from groups.group import Master
 from masters import rules
-from sites import Directory
+from sites import Directory, names
 from sites.errors import SiteNotInitialised
 from sites.tables import locks
 from tests.fix_db import MakeDatabase
@@ -185,6 +186,36 @@ def test_two_of_one_name_at_once(apart: Directory) -> None:
             eventually(lambda: run(hq, WAITS), what="the other one: to wait")
         with pytest.raises(GroupExists):
             other.result(timeout=60)
+
+
+def test_a_master_gets_another_group_of_the_name_meanwhile(apart: Directory) -> None:
+    hq, lax = apart["hq"], apart["lax"]
+    group = groups.create_group(hq, GROUP)
+    with ThreadPoolExecutor(1) as pool:
+        with lax.transaction() as connection:
+            locks.wait_turn(connection, CREATION, GROUP)
+            other = replace(group, definition_site="lax", id=uuid.uuid4())
+            arrange(connection, "lax", replace(other, masters=(Master(name="lax"),)))
+            made = pool.submit(groups.add_master, hq, GROUP, "lax")
+            eventually(lambda: run(lax, WAITS), what="the name: to be waited for")
+        with pytest.raises(GroupExists):
+            made.result(timeout=60)
+
+
+def test_a_table_that_another_group_takes_meanwhile(two: Directory) -> None:
+    hq, lax = two["hq"], two["lax"]
+    for site in (hq, lax):
+        run(site, "CREATE TABLE parts (id int PRIMARY KEY)")
+    other = groups.create_group(lax, "others")
+    parts = names.parse("parts")
+    with ThreadPoolExecutor(1) as pool:
+        with lax.transaction() as connection:
+            locks.against_writers(connection, parts)
+            arrange(connection, "lax", replace(other, tables=(parts,)))
+            made = pool.submit(groups.add_table, hq, GROUP, "parts")
+            eventually(lambda: run(lax, WAITS), what="the table: to be waited for")
+        with pytest.raises(CannotReplicate, match="is in group others"):
+            made.result(timeout=60)
 
 
 def test_a_table_that_is_altered_until_it_is_locked(two: Directory) -> None:
