@@ -14,6 +14,10 @@ from masters.rules import rulebook
 from sites import Site, faults
 from sites.sessions import identity
 from sites.sessions.exchange import raw
+from sites.tables import locks
+
+#: The work of who creates a folder of some name.
+CREATION = "snaptide.folder.create"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,7 @@ def create(master: Site, name: str) -> Folder:
     """
     made = tables.named(name)
     with identity.confirmed(master) as connection:
+        locks.wait_turn(connection, CREATION, str(made.folder))
         if not tables.there(connection, made):
             for statement in tables.definitions(made):
                 raw(connection).execute(statement)

@@ -20,10 +20,16 @@ from folders import (
     DirectoryRefused,
     MassRemoval,
     UnknownFolder,
+    tables,
 )
+from folders.create import CREATION
 from sites import Directory, Site, faults
+from sites.sessions.exchange import raw
+from sites.tables import locks
 from tests.fix_commands import Snaptide
+from tests.fix_worker import eventually
 from tests.foldered import content, left, paths, step
+from tests.let_go import WAITS
 from tests.linked_table import run
 
 
@@ -358,6 +364,19 @@ def test_a_table_of_that_name_is_left_alone(hq: Site) -> None:
     )
     folders.create(hq, "others")
     assert [one.name for one in folders.list_folders(hq)] == ["others"]
+
+
+def test_a_folder_is_created_twice_at_once(hq: Site) -> None:
+    """The second waits until the first is there, and finds it."""
+    made = tables.named("docs")
+    with ThreadPoolExecutor(1) as pool:
+        with hq.transaction() as connection:
+            locks.wait_turn(connection, CREATION, str(made.folder))
+            for statement in tables.definitions(made):
+                raw(connection).execute(statement)
+            other = pool.submit(folders.create, hq, "docs")
+            eventually(lambda: run(hq, WAITS), what="the other one: to wait")
+        assert other.result(timeout=60).name == "docs"
 
 
 def test_creating_that_breaks_off_is_taken_up(
