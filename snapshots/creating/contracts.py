@@ -44,6 +44,7 @@ def set_contract(
 
     Raises:
         UnknownSnapshot: the site has no such group.
+        PositionMoved: it was dropped meanwhile, or has got another master.
         ContractWithoutTerms, TermsContradict: no such contract can be kept; answers are
             promised to a group that changes nothing.
         SiteUnreachable, SiteNotInitialised, OlderSchema, NewerSchema: the site or its
@@ -78,5 +79,6 @@ def set_contract(
         # The site commits first: if the master then does not, a refresh of the site
         # corrects what it keeps.
         with identity.initialised(site) as connection:
+            refresh_group.stay(connection, found)
             answers.keep(connection, group, promised)
         return made

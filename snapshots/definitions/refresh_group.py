@@ -140,6 +140,23 @@ def still_has(connection: Connection, name: str, master_id: uuid.UUID) -> bool:
     return bool(connection.execute(same.values(master_id=master_id)).rowcount)
 
 
+def stay(connection: Connection, group: RefreshGroup) -> None:
+    """Keep a group from being dropped until the commit, if it has the same master.
+
+    Raises:
+        PositionMoved: it was dropped, or has another master.
+    """
+    same = _group.c.name == group.name, _group.c.master_id == group.master_id
+    there = (
+        select(_group.c.name).where(*same).with_for_update(read=True, key_share=True)
+    )
+    if connection.scalar(there) is None:
+        raise PositionMoved(
+            f"Refresh group {group.name} was dropped, or has got another master.",
+            group=group.name,
+        )
+
+
 def drop_if_empty(connection: Connection, name: str) -> None:
     """Remove a group whose last snapshot is gone."""
     member = sa.exists().where(catalog.snapshot.c.refresh_group == name)

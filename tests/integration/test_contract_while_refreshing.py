@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -10,9 +11,12 @@ import masters
 import snapshots
 from masters import OnBreach
 from sites import Directory, Site, faults
+from snapshots.errors import PositionMoved
 from tests.at_point import AtPoint
 from tests.fix_sites import log
+from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
+from tests.let_go import WAITS
 from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -42,6 +46,23 @@ def promised(sites: Directory) -> None:
     snapshots.create(jfk, "t", master="hq", group="g", updatable=True)
     snapshots.refresh(jfk, "g")
     snapshots.set_contract(jfk, "g", visible_within=HOUR, answered_within=HOUR)
+
+
+def test_a_group_that_is_dropped_meanwhile_has_no_contract(
+    promised: Directory,
+) -> None:
+    """Its site keeps nothing, so the master would keep a contract of nobody."""
+    hq, jfk = promised["hq"], promised["jfk"]
+    masters.drop_contract(hq, "jfk", "g")
+    with ThreadPoolExecutor(1) as pool:
+        with hq.transaction() as connection:
+            connection.exec_driver_sql("LOCK TABLE snaptide.contract IN SHARE MODE")
+            made = pool.submit(snapshots.set_contract, jfk, "g", visible_within=HOUR)
+            eventually(lambda: run(hq, WAITS), what="the contract: to wait")
+            snapshots.drop(jfk, "t")
+        with pytest.raises(PositionMoved):
+            made.result(timeout=60)
+    assert masters.list_contracts(hq) == []
 
 
 def _kept(jfk: Site) -> list[tuple[object, ...]]:
