@@ -27,7 +27,7 @@ from groups.differences import differences
 from groups.pushes import push, push_everywhere
 from groups.redirect import Redirected
 from groups.switch_commit import Start, commit, start
-from groups.switch_given import Switch, look, refuse_altered
+from groups.switch_given import Switch, look, refuse_altered, refuse_regrouped
 from masters.log import registration
 from sites import Site, faults, retry
 from sites.errors import SiteUnreachable, SnaptideError
@@ -83,6 +83,7 @@ def switch_master(site: Site, what: str, *, to: str) -> SwitchReport:
         CallsQueued, BothDestinations: calls that wait cannot be sent there.
         TargetColumnsMoved: they were made for columns that are others by now.
         PushRunning, RefreshRunning: a push or a refresh is running.
+        GroupChanging: another command is changing the replication group.
     """
     for attempt in retry.on(PositionMoved, stop=stop_after_attempt(ATTEMPTS)):
         with attempt:
@@ -143,6 +144,7 @@ def _switch_patiently(given: Switch, since: Start) -> tuple[Redirected, str | No
         with _at_rest(given) as alone:
             with given.site.transaction() as connection:
                 refuse_altered(given, connection)
+            refuse_regrouped(given)
             answered = None if why else _answered(given)
             if why is None and answered is None and left:
                 continue  # a push came in between

@@ -13,6 +13,7 @@ from groups import group as groups
 from groups.errors import CannotSwitch
 from groups.group import Group, TargetType
 from groups.relay import former_senders
+from groups.unfinished import unchanging
 from sites import Site
 from sites.sessions import identity
 from sites.sessions.identity import Identity
@@ -142,6 +143,28 @@ def refuse_altered(given: Switch, connection: Connection) -> None:
     ):
         raise PositionMoved(
             f"Snapshots of {name} were altered during the switch.", group=name
+        )
+
+
+def refuse_regrouped(given: Switch) -> None:
+    """Begin anew if the replication group is not as it was found.
+
+    What the former master took may then not have come to the new one, though nothing
+    waits. Whatever changes the group later finds the two of them level.
+
+    Raises:
+        PositionMoved: its masters or paths are others.
+        CannotSwitch: the new master, or a table, has left it.
+        GroupChanging: another session is about to change it.
+    """
+    before = given.replicated
+    with given.new.transaction() as connection:
+        unchanging(connection, before.id)
+    now = _replicated(given.new, given.group, given.members)
+    if (now.id, now.masters, now.paths) != (before.id, before.masters, before.paths):
+        raise PositionMoved(
+            f"Replication group {before.name} was changed during the switch.",
+            group=before.name,
         )
 
 

@@ -43,7 +43,7 @@ def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:
         DecidedElsewhere: not this one has decided, but another of its name.
     """
     with identity.confirmed(home) as connection:
-        known = _undisturbed(connection, group)
+        known = unchanging(connection, group)
         home_id = identity.read(connection).site_id
         for master in masters:
             with home.peer(master).session() as there:
@@ -53,8 +53,12 @@ def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:
                         _end(there, gid, branch, master, known)
 
 
-def _undisturbed(connection: Connection, group: UUID) -> Group | None:
-    """A group as its master definition site has it, locked; None if it was dropped."""
+def unchanging(connection: Connection, group: UUID) -> Group | None:
+    """A group as a master has it, locked; None if it has left it, or it was dropped.
+
+    Raises:
+        GroupChanging: another session is about to change it there.
+    """
     head = replication_group.c
     mine = select(head.id).where(head.id == group).with_for_update()
     locks.briefly(connection)

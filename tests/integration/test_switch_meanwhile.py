@@ -16,7 +16,7 @@ from snapshots.creating import base_table
 from snapshots.definitions.errors import MixedMasters
 from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once
-from tests.grouped import THREE, found_adding_up
+from tests.grouped import GROUP, THREE, found_adding_up
 from tests.linked_table import run
 from tests.stories import assert_equal_to_master, push_and_refresh, refresh
 
@@ -48,6 +48,39 @@ def test_one_that_is_filled_meanwhile_goes_along(world: Directory) -> None:
     assert run(jfk, ROUTES) == [("lax",)]
     run(jfk, "UPDATE late SET qty = qty + 7 WHERE id = 5")
     push_and_refresh(jfk, "orders")
+    assert run(lax, "SELECT qty FROM orders WHERE id = 5") == [(7,)]
+    assert_equal_to_master(jfk)
+
+
+@pytest.mark.parametrize("gone", ["lax", "orders"])
+def test_a_master_that_leaves_the_group_meanwhile_is_refused(
+    world: Directory, moments: Moments, gone: str
+) -> None:
+    """What the site has pushed to the former master would never come to it."""
+    hq, jfk = world["hq"], world["jfk"]
+    run(jfk, "UPDATE orders SET qty = qty + 7 WHERE id = 5")
+    leave = groups.remove_master if gone == "lax" else groups.remove_table
+    moments.at("switch.after_register", lambda: leave(hq, GROUP, gone))
+    with pytest.raises(CannotSwitch, match="group"):
+        groups.switch_master(jfk, "orders", to="lax")
+    assert run(world["lax"], REGISTERED) == []
+    push_and_refresh(jfk, "orders")
+    assert run(hq, "SELECT qty FROM orders WHERE id = 5") == [(7,)]
+    assert_equal_to_master(jfk)
+
+
+def test_other_masters_may_leave_the_group_meanwhile(
+    world: Directory, moments: Moments
+) -> None:
+    """The switch begins anew, with the masters that there are then."""
+    jfk, lax = world["jfk"], world["lax"]
+    run(jfk, "UPDATE orders SET qty = qty + 7 WHERE id = 5")
+    moments.at(
+        "switch.after_register",
+        lambda: groups.remove_master(world["hq"], GROUP, "bos"),
+    )
+    report = groups.switch_master(jfk, "orders", to="lax")
+    assert (report.next_refresh, report.why) == ("fast", None)
     assert run(lax, "SELECT qty FROM orders WHERE id = 5") == [(7,)]
     assert_equal_to_master(jfk)
 
