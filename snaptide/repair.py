@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from psycopg.errors import SerializationFailure
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
+from tenacity import Retrying, stop_after_attempt, wait_random
 
 import deferred.batches.rebase_transaction_ids
 from deferred.batches import reconcile
@@ -24,7 +26,7 @@ from deferred.pushing.push import destinations
 from deferred.queues import detach_copy
 from masters.log import restart
 from masters.numbers import ranges, recovery
-from sites import Site, faults
+from sites import Site, faults, retry
 from sites.errors import SiteUnreachable, UnknownSite
 from sites.sessions import identity, peers
 from sites.sessions.identity import Identity
@@ -32,6 +34,9 @@ from snapshots.definitions import refresh_group
 from snaptide import doctor
 from snaptide.doctor.peers import IDENTITY
 from snaptide.errors import CannotRepair
+
+#: How often a repair begins anew because others write what it writes.
+ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,15 +85,16 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
         if before.name != site.name:
             return _make_its_own(site, before, reasons)
         unknown = recovery.ask_sites(site, before)
-        with _alone(site) as connection:
-            moved = deferred.batches.rebase_transaction_ids.rebase_transaction_ids(
-                connection, before.generation + 1
-            )
-            removed = restart.restart_logs(connection)
-            identity.renew(connection, site.name)
-            ranges.void_all(connection)
-            differing.note_all(connection, f"{site.name} was restored or moved")
-            faults.point("repair.before_commit")
+        for attempt in _not_overtaken():
+            with attempt, _alone(site) as connection:
+                moved = deferred.batches.rebase_transaction_ids.rebase_transaction_ids(
+                    connection, before.generation + 1
+                )
+                removed = restart.restart_logs(connection)
+                identity.renew(connection, site.name)
+                ranges.void_all(connection)
+                differing.note_all(connection, f"{site.name} was restored or moved")
+                faults.point("repair.before_commit")
     return RepairReport(
         site=site.name,
         repaired=True,
@@ -133,20 +139,22 @@ def _make_its_own(
 ) -> RepairReport:
     """Make a copy a new site, which keeps only the calls that the original lacks."""
     with _original(site, before) as original:
-        with _alone(site) as connection:
-            moved = deferred.batches.rebase_transaction_ids.rebase_transaction_ids(
-                connection, before.generation + 1
-            )
+        for attempt in _not_overtaken():
+            with attempt, _alone(site) as connection:
+                moved = deferred.batches.rebase_transaction_ids.rebase_transaction_ids(
+                    connection, before.generation + 1
+                )
         for name in destinations(site):
             _ask(site, before, name)
-        with _alone(site) as connection:
-            left = detach_copy.leave_to_original(connection, original)
-            removed = restart.restart_logs(connection)
-            restart.forget_sites(connection)
-            peers.forget(connection)
-            ranges.forget_all(connection)
-            identity.renew(connection, site.name)
-            faults.point("repair.before_commit")
+        for attempt in _not_overtaken():
+            with attempt, _alone(site) as connection:
+                left = detach_copy.leave_to_original(connection, original)
+                removed = restart.restart_logs(connection)
+                restart.forget_sites(connection)
+                peers.forget(connection)
+                ranges.forget_all(connection)
+                identity.renew(connection, site.name)
+                faults.point("repair.before_commit")
     return RepairReport(
         site=site.name,
         repaired=True,
@@ -196,6 +204,16 @@ def _at_rest(site: Site) -> Iterator[None]:
         for group in groups:
             held.enter_context(refresh_group.exclusively(site, group))
         yield
+
+
+def _not_overtaken() -> Retrying:
+    """Begin anew if others have written what the repair writes, as refreshes do."""
+    return retry.on(
+        OperationalError,
+        when=lambda error: isinstance(error.orig, SerializationFailure),
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_random(0.1, 0.5),
+    )
 
 
 @contextmanager

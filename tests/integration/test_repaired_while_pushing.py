@@ -6,13 +6,16 @@ from contextlib import contextmanager
 from threading import Event
 
 import pytest
+from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 from tenacity import retry, retry_if_exception_type, stop_after_delay
 
 import deferred
+import snapshots
 from deferred.batches.relay import Before, Relay
 from deferred.errors import PositionMismatch, PushInterrupted
 from masters import rules
+from masters.log import restart
 from sites import Directory, Site
 from snaptide.repair import repair
 from tests.fix_db import Clone
@@ -64,6 +67,24 @@ def _pushing_again(sites: Directory) -> Iterator[Callable[[], None]]:
 
         yield push_again
         assert later[0].result().transactions == 0
+
+
+def test_a_site_that_is_refreshed_meanwhile_does_not_stop_it(
+    adding: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells the master its position, which the repair moves, too."""
+    hq, real = adding["hq"], restart.restart_logs
+    snapshots.create(adding["jfk"], "copied", table="orders", master="hq")
+    told = "UPDATE snaptide.registered_snapshot SET position = pg_current_snapshot()"
+    run(hq, told)
+
+    def restart_later(connection: Connection) -> int:
+        monkeypatch.undo()
+        run(hq, told)
+        return real(connection)
+
+    monkeypatch.setattr(restart, "restart_logs", restart_later)
+    assert repair(hq, restored=True).repaired
 
 
 def test_agreement_waits_for_it(adding: Directory, moments: Moments) -> None:
