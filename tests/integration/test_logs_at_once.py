@@ -16,6 +16,7 @@ from masters.errors import NoSnapshotLog, SnapshotLogInUse
 from masters.log import log_function, registration, snapshot_log
 from sites import Site
 from snaptide import migrate
+from tests.fix_moments import Moments
 from tests.fix_worker import eventually
 from tests.let_go import WAITS
 from tests.linked_table import run
@@ -133,3 +134,31 @@ def test_dropped_while_a_snapshot_is_registered(
         with pytest.raises(SnapshotLogInUse):
             begun[0].result(timeout=60)
     snapshots.refresh(jfk, "t")
+
+
+def test_a_log_that_is_dropped_gets_no_user_meanwhile(
+    logged: Site, jfk: Site, moments: Moments, tmp_path: Path
+) -> None:
+    """Who drops it has found that nobody uses it."""
+    users = [
+        lambda: snapshots.make_image(logged, tmp_path / "image", ["t"]),
+        lambda: snapshots.create(jfk, "t", master="hq"),
+    ]
+    begun = list[Future[object]]()
+    with ThreadPoolExecutor(2) as pool:
+
+        def use() -> None:
+            begun.extend(map(pool.submit, users))
+            both = f"SELECT count(*) = 2 FROM ({WAITS}) AS waiting"
+            eventually(
+                lambda: (
+                    run(logged, both) == [(True,)] or all(one.done() for one in begun)
+                ),
+                what="both: to wait, or to be done",
+            )
+
+        moments.at("log_drop.before_commit", use)
+        masters.drop_snapshot_log(logged, "t")
+        done = [one.exception(timeout=60) for one in begun]
+    assert [type(one) for one in done] == [NoSnapshotLog, NoSnapshotLog]
+    assert run(logged, "TABLE snaptide.registered_snapshot") == []
