@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.sessions.connections import hold_types
+from sites.sessions.connections import HOLDS_TYPES
 from sites.sessions.prepared import Prepared, as_json
 from sites.tables import locks, wide
 from sites.tables.table import Table
@@ -86,7 +86,7 @@ def stage(
     wide.drop(connection, QualifiedName(wide.TEMPORARY, name))
     create(connection, name, table, columns, schema=wide.TEMPORARY)
     if not all(table.column(one).is_built_in for one in columns):
-        hold_types(connection)
+        connection.info[HOLDS_TYPES] = True
     made = Staged(
         table=table,
         source=source(name, table, columns),

@@ -38,7 +38,7 @@ from psycopg.adapt import Loader
 from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types.datetime import IntervalLoader
 from psycopg.types.json import JsonbDumper
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Engine, event
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -49,7 +49,10 @@ LONG = 10.0
 
 _KEY = "snaptide.idle_since"
 _OPENED = "snaptide.opened"
-_HOLDS = "snaptide.types_of_users"
+
+#: Set in the `info` of a session that keeps a table with types of users: nobody can
+#: drop or alter these meanwhile, so it is closed as soon as it is idle.
+HOLDS_TYPES = "snaptide.types_of_users"
 
 #: How many sessions a site keeps between two pieces of work.
 KEPT = 4
@@ -94,12 +97,12 @@ class Idle:
     def keep_few(self, seconds: float) -> None:
         """Close those beyond the last few, if they have been idle for a while.
 
-        Of the last few, too, those which hold types of users (`hold_types`).
+        Of the last few, too, those which hold types of users.
         """
         with self._lock:
             until, most = monotonic() - seconds, len(self._idle) - KEPT
             for number, (record, since) in enumerate(list(self._idle.items())):
-                if since <= until and (number < most or _HOLDS in record.info):
+                if since <= until and (number < most or HOLDS_TYPES in record.info):
                     del self._idle[record]
                     record.invalidate()
 
@@ -114,7 +117,7 @@ class Idle:
         if driver is None:
             return  # it broke in use
         with self._lock:
-            if _opened_at(record) < self._closed_at:
+            if record.info[_OPENED] < self._closed_at:
                 record.invalidate()
             else:
                 self._idle[record] = monotonic()
@@ -124,20 +127,6 @@ class Idle:
     def _forget(self, _driver: object, record: ConnectionPoolEntry) -> None:
         with self._lock:
             self._idle.pop(record, None)
-
-
-def hold_types(connection: Connection) -> None:
-    """Note that a session keeps a table with types of users.
-
-    Nobody can drop or alter these meanwhile, so it is closed as soon as it is idle.
-    """
-    connection.info[_HOLDS] = True
-
-
-def _opened_at(record: ConnectionPoolEntry) -> float:
-    """When a session was opened, by the monotonic clock."""
-    found: float = record.info[_OPENED]
-    return found
 
 
 def _note_opened(_driver: object, record: ConnectionPoolEntry) -> None:
