@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         UnknownTable as UnknownTable,
         UnsupportedDatabase as UnsupportedDatabase,
         ValueDoesNotFit as ValueDoesNotFit,
+        TableHidesRows as TableHidesRows,
         ValueNotSent as ValueNotSent,
     )
     from sites.extras import MissingExtra as MissingExtra

@@ -259,6 +259,17 @@ class ActsAsAnotherRole(SnaptideError):
     )
 
 
+class TableHidesRows(SnaptideError):
+    """Row-level security hides rows from Snaptide's database user at a destination."""
+
+    code = "SNP-035"
+    hint = (
+        "A hidden row would be taken for one that is gone. Connect there as the owner "
+        "of the table, without FORCE ROW LEVEL SECURITY, or run: ALTER ROLE USER "
+        "BYPASSRLS. Nothing is lost: the changes stay queued."
+    )
+
+
 class NotGranted(SnaptideError):
     """The master lets the user of its URL read or write nothing of what was asked."""
 

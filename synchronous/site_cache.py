@@ -158,6 +158,7 @@ def _build(
     if kind == "D" and references.acting(master, [table]):
         return None
     asked = sa.text("SELECT relhasrules FROM pg_class WHERE oid = :oid")
-    if state is None or master.scalar(asked, {"oid": table.oid}):
+    # What hides rows is refused on the longer way.
+    if state is None or table.hides_rows or master.scalar(asked, {"oid": table.oid}):
         return None
     return fast.build(queue, table, kind, site_id, state)

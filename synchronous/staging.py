@@ -44,6 +44,7 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
         ValueWouldChange: the master may round or cut values.
     """
     table = described(connection, queue.target, queue.columns)
+    work.refuse_hidden(table)
     target_columns.refuse_moved(queue, table)
     target_columns.refuse_narrower(queue, table)
     name = _name(table, queue)

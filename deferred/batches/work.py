@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sites import QualifiedName, Site
 from sites.catalog import SCHEMA
+from sites.errors import TableHidesRows
 from sites.names import numbered
 from sites.sessions.connections import HOLDS_TYPES
 from sites.sessions.prepared import Prepared, as_json
@@ -71,7 +72,11 @@ def stage(
         emptied: False if the caller empties it, as `ship` does before it fills it. A
             large one is emptied all the same.
         state: of the table of that number in this transaction, if the caller knows it.
+
+    Raises:
+        TableHidesRows.
     """
+    refuse_hidden(table)
     name = f"{_NAME}{number}"
     kept: dict[str, _Kept] = connection.info.setdefault(_KEPT, {})
     before = kept.get(name)
@@ -96,6 +101,19 @@ def stage(
     if not wide.overflows(table, columns):
         kept[name] = _Kept(states(connection, [number])[number].oid, made)
     return made
+
+
+def refuse_hidden(table: Table) -> None:
+    """Refuse a table whose rows cannot be compared, as some cannot be seen.
+
+    Raises:
+        TableHidesRows: row-level security hides some, but for that of a publication.
+    """
+    if table.hides_rows:
+        raise TableHidesRows(
+            f"Row-level security hides rows of {table.qualified} from Snaptide's user.",
+            table=str(table.qualified),
+        )
 
 
 @dataclass(slots=True)

@@ -9,9 +9,12 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 from psycopg import sql
+from sqlalchemy import text
 
+import deferred
 import snapshots
-from sites import Directory, Site
+import synchronous
+from sites import Directory, Site, TableHidesRows
 from snapshots.definitions.errors import HiddenRows
 from snapshots.errors import RowsHidden
 from snaptide import doctor
@@ -71,6 +74,41 @@ def test_hidden_rows_are_never_taken_for_gone(sites: Directory, reader: str) -> 
         "hides its rows" in found.what for found in doctor.examine(as_reader["hq"])
     )
     as_reader.close()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_changes_of_hidden_rows_wait(
+    sites: Directory, reader: str, at_once: bool
+) -> None:
+    """A delete of a row that is hidden would be taken for done."""
+    hq = sites["hq"]
+    run(hq, f"GRANT INSERT, UPDATE, DELETE ON public.t TO {reader}")
+    url = hq.url.set(username=reader, password="of-a-test")
+    with Directory({"hq": url, "jfk": sites["jfk"].url}) as as_reader:
+        jfk = as_reader["jfk"]
+        snapshots.create(jfk, "t", master="hq", updatable=True)
+        refresh(jfk, "t")
+        if at_once:
+            snapshots.alter_propagation(jfk, "t", synchronous=True)
+
+        gone = "DELETE FROM public.t WHERE v = 'hidden'"
+
+        def delete() -> None:
+            if at_once:
+                with synchronous.begin(jfk) as connection:
+                    connection.execute(text(gone))
+            else:
+                run(jfk, gone)
+                deferred.push(jfk)
+
+        run(hq, f"ALTER ROLE {reader} NOBYPASSRLS")
+        with pytest.raises(TableHidesRows, match="rows of t from"):
+            delete()
+        assert run(hq, "SELECT count(*) FROM public.t") == [(2,)]
+        run(hq, f"ALTER ROLE {reader} BYPASSRLS")
+        delete()
+        assert run(hq, "SELECT v FROM public.t") == [("shown",)]
+        assert not deferred.list_errors(as_reader["hq"])
 
 
 def test_hidden_rows_of_a_base_table_are_never_taken_for_gone(
