@@ -31,6 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from sites.errors import NoFreeValue
+from sites.names import QualifiedName
 from sites.sessions.exchange import Later
 from sites.sessions.prepared import Prepared
 from sites.tables.table import Unique
@@ -117,10 +118,12 @@ def write_all(connection: Connection, group: Sequence[Work]) -> bool:
     try:
         with users_search_path(connection):
             free = _hold_back(connection, group)
-            asked = []
+            asked, last = list[Blocked](), None
             for step in _steps(group, free):
-                _announce(connection, step.changes)
+                if step.changes is not last:
+                    _announce(connection, step.changes)
                 asked.append(step.ask(connection, step.rows))
+                last = step.changes
             _check_references(connection)
             if any(blocked() for blocked in asked):
                 return False
@@ -140,6 +143,25 @@ def _hold_back(connection: Connection, group: Sequence[Work]) -> Free:
 
 def _steps(group: Sequence[Work], free: Free) -> Iterator[Step]:
     """The statements that write the rows which are free."""
+    for part in _apart(group):
+        yield from _steps_of(part, free)
+
+
+def _apart(group: Sequence[Work]) -> list[list[Work]]:
+    """The parts of a group that no foreign keys join, each in the order of the group.
+
+    One after the other, so that seldom another table has to be announced.
+    """
+    parts: list[set[QualifiedName]] = []
+    for table in (changes.staged.table for changes in group):
+        near = {table.qualified, *(key.parent for key in table.foreign_keys)}
+        joined = [part for part in parts if part & near]
+        parts = [part for part in parts if not part & near]
+        parts.append(near.union(*joined))
+    return [[w for w in group if w.staged.table.qualified in part] for part in parts]
+
+
+def _steps_of(group: Sequence[Work], free: Free) -> Iterator[Step]:
     busy = [w for w in group if free[w.staged.table.qualified]]
     following = {
         link.child.staged.table.qualified
