@@ -138,6 +138,20 @@ def csv(table: pa.Table) -> Iterator[bytes]:
         yield piece.getvalue().to_pybytes()
 
 
+def texts(table: pa.Table) -> list[tuple[str | None, ...]]:
+    """Rows of values as the database prints them; the reverse of `from_texts`."""
+    return list(zip(*(_printed(column) for column in table.columns), strict=True))
+
+
+def _printed(column: pa.ChunkedArray) -> list[str | None]:
+    if pa.types.is_boolean(column.type):
+        column = pc.if_else(column, "t", "f")
+    elif pa.types.is_binary(column.type):
+        column = _hex(column)
+    found: list[str | None] = column.cast(pa.string()).to_pylist()
+    return found
+
+
 def from_texts(rows: Sequence[Sequence[str | None]], schema: pa.Schema) -> pa.Table:
     """Make rows of values as the database prints them.
 

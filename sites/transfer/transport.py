@@ -110,7 +110,9 @@ def send(
         with reported(target), raw(target).cursor() as writer:
             writer.execute(_DELETING.format(_name(table)))
         return 0
-    return _insert(target, table, columns, found, instead=True)
+    for one in _inserts(table, columns, found, instead=True):
+        hold(target, one)
+    return len(found)
 
 
 def rows(source: Connection, query: str) -> Iterator[tuple[str | None, ...]]:
@@ -301,34 +303,49 @@ def copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
     )
 
 
+def put(
+    target: Connection,
+    table: TableClause,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str | None]],
+) -> None:
+    """Have a few rows of text added to a table with the next statement."""
+    for one in _inserts(table, columns, rows):
+        hold(target, one)
+
+
 def _insert(
     target: Connection,
     table: TableClause,
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
+) -> int:
+    """Write rows of text, and return how many."""
+    each = list(_inserts(table, columns, rows))
+    return sum(one.rowcount for one in exchange(target, *each)) if each else 0
+
+
+def _inserts(
+    table: TableClause,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
     *,
     instead: bool = False,
-) -> int:
-    """Write rows of text by one INSERT, which casts them to the columns' types.
+) -> Iterator[Bound]:
+    """What writes rows of text, which it casts to the columns' types.
 
-    Uses several statements if the values are too many for one.
+    More than one statement if the values are too many for one.
 
     Parameters:
         instead: of the rows that the table has.
     """
-    if not rows:
-        return 0
     most = MOST_VALUES // len(columns)
-    if len(rows) > most:
-        first = _insert(target, table, columns, rows[:most], instead=instead)
-        return first + _insert(target, table, columns, rows[most:])
-    build = _inserting if len(rows) <= FEW else _inserting.__wrapped__
-    statement = build(_parts(table), tuple(columns), len(rows), instead)
-    asked = Bound(statement, [*chain.from_iterable(rows)], kept=False)
-    if instead:
-        hold(target, asked)
-        return len(rows)
-    return exchange(target, asked)[0].rowcount
+    for start in range(0, len(rows), most):
+        some = rows[start : start + most]
+        build = _inserting if len(some) <= FEW else _inserting.__wrapped__
+        first = instead and not start
+        statement = build(_parts(table), tuple(columns), len(some), first)
+        yield Bound(statement, [*chain.from_iterable(some)], kept=False)
 
 
 @lru_cache(maxsize=256)

@@ -40,6 +40,9 @@ _LARGE = 1000
 #: so many bytes: to create and drop a table takes longer than to write a few rows.
 _SMALL_BYTES = 64 * 1024
 
+#: So many rows are sent with the next statement: a COPY waits for the server twice.
+_FEW = 50
+
 #: How many it keeps, and where it remembers them.
 _MOST_KEPT, _KEPT = 100, "snaptide.merge_tables"
 
@@ -289,7 +292,9 @@ def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> No
     else:
         rows = difference.num_rows
         columns = ["kind", *numbered("n", work.member.carried)]
-        if rows:
+        if rows <= _FEW:
+            transport.put(connection, work.table, columns, arrow.texts(difference))
+        else:
             pieces = arrow.csv(difference)
             transport.copy_csv(connection, work.table, columns, pieces)
     if rows and not all(map(work.is_exact, work.staged.identity)):
