@@ -57,6 +57,10 @@ HOLDS_TYPES = "snaptide.types_of_users"
 #: How many sessions a site keeps between two pieces of work.
 KEPT = 4
 
+#: Seconds after which a session is replaced: no vacuum freezes its temporary tables, so
+#: the server's transaction ids would run out in the end.
+OLD = 3600
+
 #: What a commit sends, after what is held. RESET ALL returns to what the session began
 #: with, but leaves the role alone.
 ENDING = ("COMMIT", "RESET ROLE", "RESET ALL")
@@ -76,7 +80,6 @@ class Idle:
 
     def follow(self, engine: Engine) -> None:
         """Know from now on which sessions of a pool are idle."""
-        event.listen(engine, "connect", _note_opened)
         event.listen(engine, "checkout", self._take)
         event.listen(engine, "checkin", self._give)
         event.listen(engine, "close", self._forget)
@@ -97,12 +100,13 @@ class Idle:
     def keep_few(self, seconds: float) -> None:
         """Close those beyond the last few, if they have been idle for a while.
 
-        Of the last few, too, those which hold types of users.
+        Of the last few, too, those which are old or hold types of users.
         """
         with self._lock:
-            until, most = monotonic() - seconds, len(self._idle) - KEPT
+            now, most = monotonic(), len(self._idle) - KEPT
             for number, (record, since) in enumerate(list(self._idle.items())):
-                if since <= until and (number < most or HOLDS_TYPES in record.info):
+                old = now - record.info[_OPENED] > OLD or HOLDS_TYPES in record.info
+                if now - since >= seconds and (number < most or old):
                     del self._idle[record]
                     record.invalidate()
 
@@ -110,6 +114,7 @@ class Idle:
         with self._lock:
             self.taken_at = monotonic()
             self._idle.pop(record, None)
+            record.info.setdefault(_OPENED, self.taken_at)
             if driver.closed:
                 raise DisconnectionError("The session was closed while it was idle.")
 
@@ -127,10 +132,6 @@ class Idle:
     def _forget(self, _driver: object, record: ConnectionPoolEntry) -> None:
         with self._lock:
             self._idle.pop(record, None)
-
-
-def _note_opened(_driver: object, record: ConnectionPoolEntry) -> None:
-    record.info[_OPENED] = monotonic()
 
 
 def most() -> int:

@@ -234,7 +234,7 @@ class Dialect(psycopg.PGDialect_psycopg):
 
 
 class LastUsed(MutableMapping[Any, Kept]):
-    """The statements that were used last, for several threads.
+    """What was used last of many things, for several threads.
 
     Parameters:
         most: how many it keeps.
@@ -257,9 +257,9 @@ class LastUsed(MutableMapping[Any, Kept]):
             self._kept.move_to_end(key)
         return found
 
-    def __setitem__(self, key: Any, statement: Kept) -> None:
+    def __setitem__(self, key: Any, one: Kept) -> None:
         with self._lock:
-            self._kept[key] = statement
+            self._kept[key] = one
             self._kept.move_to_end(key)
             if len(self._kept) > self._most:
                 self._kept.popitem(last=False)

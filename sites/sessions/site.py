@@ -191,6 +191,7 @@ class Site:
         """
         engine = create_engine(
             self.url.set(drivername=prepared.DRIVERNAME),
+            pool_recycle=connections.OLD,
             **options,
             execution_options={
                 # Every write is checked against the number of rows that it should

@@ -84,7 +84,8 @@ class Column:
     @property
     def is_built_in(self) -> bool:
         """Whether its type and collation are PostgreSQL's own, which nobody drops."""
-        return "." not in self.recorded + (self.collation or "")
+        its_own = (self.collation or "").removeprefix("pg_catalog.")
+        return "." not in self.recorded + its_own
 
     @property
     def sql_type(self) -> NativeType:

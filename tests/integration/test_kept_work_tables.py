@@ -25,7 +25,7 @@ def sites(sites: Directory) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
     run(
         hq,
-        "CREATE TABLE public.t (id int PRIMARY KEY, n int, note text)",
+        'CREATE TABLE public.t (id int PRIMARY KEY, n int, note text COLLATE "C")',
         "INSERT INTO public.t SELECT i, i FROM generate_series(1, 9) i",
     )
     log(hq, "t")

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, TextClause, select, text
 
 from deferred.batches import work
 from sites import Directory, names
+from sites.sessions import connections
 from sites.tables.table import describe
 from sites.writing.staged import Staged, selected
+from tests.fix_worker import eventually
 from tests.linked_table import run
 
 KINDS = text("SELECT count(*) FROM pg_temp.snaptide_work_1")
@@ -123,3 +125,27 @@ def test_sessions_that_hold_a_type_of_a_user_are_closed_first(sites: Directory) 
             assert connection.scalar(there) == held
         hq.keep_few()
     run(hq, "DROP TABLE orders", "DROP TYPE mood")
+
+
+def test_sessions_are_replaced_when_they_are_old(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No vacuum freezes the rows of their temporary tables."""
+    monkeypatch.setattr(connections, "OLD", 0)
+    backend = text("SELECT pg_backend_pid()")
+    there = text("SELECT count(*) FROM pg_stat_activity WHERE pid = :pid")
+    with Directory({"hq": sites["hq"].url}) as again:
+        with again["hq"].session() as session:
+            first = session.scalar(backend)
+        with again["hq"].session() as session:
+            second = session.scalar(backend)
+        assert first != second
+        again["hq"].keep_few(60)
+        assert _count(sites, there, second) == 1
+        again["hq"].keep_few()
+        eventually(lambda: _count(sites, there, second) == 0, what="closed")
+
+
+def _count(sites: Directory, query: TextClause, pid: int) -> int:
+    with sites["hq"].connect() as connection:
+        return int(connection.execute(query, {"pid": pid}).scalar_one())
