@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-import sqlalchemy as sa
-from sqlalchemy import Connection, TableClause, func, select
+from psycopg import sql
+from sqlalchemy import Connection
 
 from sites.names import QualifiedName
-from sites.sessions.prepared import Prepared
-from sites.transfer.types import NativeType
-from snapshots.merging.work import MARKS, Work
+from sites.sessions.exchange import Answer, Bound, driver_of, exchange
+from snapshots.merging.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,60 +57,47 @@ class Outcome(NamedTuple):
     rows: int
 
 
+_FREE_ROWS = sql.SQL(
+    "SELECT {number}, kind, count(*), min(no), max(no) FROM {table}"
+    " WHERE NOT held GROUP BY kind"
+)
+
+
 def free_rows(connection: Connection, group: Sequence[Work]) -> Free:
     """The rows of each kind that are not held back, by table."""
     found: dict[QualifiedName, dict[str, Rows]]
     found = {w.staged.table.qualified: {} for w in group}
-    tables, names = [*found], tuple(w.table.name for w in group)
-    for number, kind, count, first, last in _free_rows(names).run(connection):
+    tables = [*found]
+    for number, kind, count, first, last in _asked(connection, _FREE_ROWS, group):
         found[tables[number]][kind] = Rows(count, range(first, last + 1))
     return found
 
 
-@lru_cache(maxsize=128)
-def _free_rows(names: tuple[str, ...]) -> Prepared:
-    """Asks for these of some work tables. Building it takes longer than running it."""
-    each = (
-        select(
-            sa.literal_column(str(number)),
-            table.c.kind,
-            func.count(),
-            func.min(table.c.no),
-            func.max(table.c.no),
-        )
-        .where(sa.not_(table.c.held))
-        .group_by(table.c.kind)
-        for number, table in enumerate(_marks(names))
-    )
-    return Prepared(sa.union_all(*each))
+_OUTCOMES = sql.SQL(
+    "SELECT {number}, kind, leaves, held, by, why, count(*) FROM {table}"
+    " GROUP BY kind, leaves, held, by, why"
+)
 
 
 def outcomes(connection: Connection, group: Sequence[Work]) -> list[list[Outcome]]:
     """The rows of each snapshot by outcome: kind, whether and why they are held."""
     found: list[list[Outcome]] = [[] for _ in group]
-    names = tuple(w.table.name for w in group)
-    for number, *outcome in _outcomes(names).run(connection):
+    for number, *outcome in _asked(connection, _OUTCOMES, group):
         found[number].append(Outcome._make(outcome))
     return found
 
 
-@lru_cache(maxsize=128)
-def _outcomes(names: tuple[str, ...]) -> Prepared:
-    """Asks for these of some work tables. Building it takes longer than running it."""
-    marks = (
-        (number, [table.c[name] for name in ("kind", "leaves", "held", "by", "why")])
-        for number, table in enumerate(_marks(names))
-    )
-    each = (
-        select(sa.literal_column(str(number)), *of, func.count()).group_by(*of)
-        for number, of in marks
-    )
-    return Prepared(sa.union_all(*each))
+def _asked(connection: Connection, each: sql.SQL, group: Sequence[Work]) -> Answer:
+    """Ask for the rows of all work tables.
 
-
-def _marks(names: Sequence[str]) -> list[TableClause]:
-    """Work tables, with the columns that all of them have."""
-    return [
-        sa.table(name, *(sa.column(one.name, NativeType(one.type)) for one in MARKS))
-        for name in names
-    ]
+    Each refresh writes other snapshots of its group, so the session keeps the statement
+    of one table alone.
+    """
+    tables = (
+        each.format(
+            number=sql.Literal(number), table=sql.Identifier(changes.table.name)
+        )
+        for number, changes in enumerate(group)
+    )
+    text = sql.SQL(" UNION ALL ").join(tables).as_bytes(driver_of(connection))
+    return exchange(connection, Bound(text, kept=len(group) == 1))[0]
