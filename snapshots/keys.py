@@ -175,7 +175,7 @@ def read_all(
 
 def first(query: Select[Any], names: Sequence[str]) -> Select[Any]:
     """The query for the first keys of those that a query finds, one more than a few."""
-    return _texts(query, names).limit(FEW + 1)
+    return _texts(query, names).limit(sa.literal_column(str(FEW + 1)))
 
 
 def _texts(query: Select[Any], names: Sequence[str]) -> Select[Any]:
