@@ -21,6 +21,8 @@ _SYSTEM = {"08", "0A", "25", "40", "42", "53", "55", "57", "58", "XX"}
 #: of PostgreSQL that raise it have one name each.
 _BY_POLICY, _BY_TRIGGER = "ExecWithCheckOptions", "exec_stmt_raise"
 
+_NO_SUCH_SIZE = "invalid memory alloc request size"
+
 #: A lock was not free in time, there was a deadlock, or a purge came between the reads
 #: of a transaction that has to see one moment.
 _GAVE_WAY = {"55P03", "40P01", "40001"}
@@ -56,6 +58,15 @@ def caused_by_data(error: DBAPIError) -> bool:
     if state == NO_RIGHT:
         return _is_of_a_row(error)
     return not error.connection_invalidated and state[:2] not in _SYSTEM
+
+
+def too_large(error: DBAPIError) -> bool:
+    """Whether PostgreSQL cannot put a value together, as it is larger than 1 GB.
+
+    It says so with the state of errors that nobody expects, and never in another
+    language than English.
+    """
+    return of(error) == "XX000" and message(error).startswith(_NO_SUCH_SIZE)
 
 
 def _is_of_a_row(error: DBAPIError) -> bool:

@@ -103,7 +103,7 @@ class Shipment:
         """
         if self.lifts and sqlstate.caused_by_transaction(error):
             return True
-        return sqlstate.caused_by_data(error)
+        return sqlstate.caused_by_data(error) or sqlstate.too_large(error)
 
     @property
     def sources(self) -> dict[str, str]:

@@ -186,7 +186,7 @@ def _sent(
     try:
         yield from transport.rows(origin, query)
     except DBAPIError as error:
-        if not sqlstate.caused_by_data(error):
+        if not (sqlstate.caused_by_data(error) or sqlstate.too_large(error)):
             raise
         raise ValueNotSent(
             f"Transaction {number} changes {staged.table.qualified} to or from a value "
