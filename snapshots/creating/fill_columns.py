@@ -155,6 +155,8 @@ def _fill(site: Site, plan: Plan, progress: Progress | None) -> int:
             faults.point("snapshot_alter.filling")
             if progress is not None:
                 progress(done * PAGES, len(parts) * PAGES, "pages")
+        with here.begin():
+            _drop_stage(here)
     return written
 
 
@@ -206,7 +208,7 @@ def _acts_on_itself(plan: Plan) -> bool:
 
 
 def _prepared(here: Connection, plan: Plan) -> _Filling:
-    """Create the table for some rows, which the session keeps."""
+    """Create the table for some rows, which lasts until the end."""
     one, master = plan.now, plan.definition.table
     base, unseen = describe(here, one.base), columns_altered.unseen(plan)
     types = [
@@ -219,8 +221,7 @@ def _prepared(here: Connection, plan: Plan) -> _Filling:
         sa.column("place", NativeType("tid")),
         schema="pg_temp",
     )
-    before = sql.Identifier("pg_temp", _STAGE)
-    raw(here).execute(sql.SQL("DROP TABLE IF EXISTS {}").format(before))
+    _drop_stage(here)
     made = [NewColumn(name=c.name, type=c.type.compile()) for c in stage.c]
     ddl.create_temporary(here, _STAGE, made, at_commit="DELETE ROWS")
     here.commit()
@@ -238,6 +239,12 @@ def _prepared(here: Connection, plan: Plan) -> _Filling:
         },
         unseen=unseen,
     )
+
+
+def _drop_stage(here: Connection) -> None:
+    """Drop the table: as long as a session has it, nobody can drop its types."""
+    stage = sql.Identifier("pg_temp", _STAGE)
+    raw(here).execute(sql.SQL("DROP TABLE IF EXISTS {}").format(stage))
 
 
 def _parts(there: Connection, master: Table) -> list[Range]:
