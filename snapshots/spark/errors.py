@@ -15,7 +15,12 @@ class SparkError(SnaptideError):
     """Spark failed during a refresh or a check."""
 
     code = "SNP-280"
-    hint = "The worker's log holds Spark's own message."
+    hint = (
+        "The worker's log holds Spark's own message. To compare rows of hundreds of "
+        "megabytes, Spark needs more memory than the quarter of the machine, up to 4 "
+        'GB, that it gets: "spark.driver.memory" = "12g" under [spark.conf] in '
+        "snaptide.toml."
+    )
 
 
 class JavaMissing(SparkError):
