@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -112,6 +113,8 @@ class Column:
 
         Values of all other types are staged without their length anyway.
         """
+        if self.recorded == other.recorded:
+            return self
         mine, its = _room(self.recorded), _room(other.recorded)
         if mine[0] != its[0] or mine[1] >= its[1]:
             return self
@@ -267,8 +270,9 @@ class Table:
     def as_large_as(self, other: Table) -> Table:
         """The table with each column `as_large_as` the other's of the same name."""
         there = {column.name: column for column in other.columns}
-        columns = (c.as_large_as(there.get(c.name, c)) for c in self.columns)
-        return replace(self, columns=tuple(columns))
+        columns = tuple(c.as_large_as(there.get(c.name, c)) for c in self.columns)
+        alike = all(map(operator.is_, columns, self.columns))
+        return self if alike else replace(self, columns=columns)
 
     @property
     def names(self) -> tuple[str, ...]:

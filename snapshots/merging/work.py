@@ -206,8 +206,7 @@ def _kept(
     columns, name = _columns(member), _kept_name(member)
     tables: dict[str, Staged] = connection.info.setdefault(_KEPT, {})
     if name in sizes:
-        if sizes[name]:
-            ddl.empty_temporary(connection, name, anew=sizes[name] > _SMALL_BYTES)
+        ddl.empty_temporary(connection, name, anew=sizes[name] > _SMALL_BYTES)
     elif len(tables) < _MOST_KEPT and all(one.is_built_in for one in _carried(member)):
         ddl.create_temporary(connection, name, columns, at_commit="PRESERVE ROWS")
     else:
@@ -276,6 +275,8 @@ def _source(name: str, member: Member) -> TableClause:
 
 
 def _not_followed(table: Table) -> Table:
+    if not any(column.followed for column in table.columns):
+        return table
     columns = tuple(replace(column, followed=False) for column in table.columns)
     return replace(table, columns=columns)
 
