@@ -177,15 +177,22 @@ def command(connection: psycopg.Connection[Any], verb: str, name: str) -> None:
         connection.wait(generators.send(pgconn))
 
 
-def done(connection: psycopg.Connection[Any]) -> None:
+def done(connection: psycopg.Connection[Any], verb: str) -> None:
     """Wait until a statement that `command` has sent is done.
 
+    Parameters:
+        verb: of the statement. PostgreSQL answers to PREPARE TRANSACTION with ROLLBACK,
+            and with no error, if the transaction has failed before.
+
     Raises:
-        psycopg.Error: it failed.
+        psycopg.Error: it failed, or the server has done something else.
     """
     answer = connection.wait(generators.fetch_many(connection.pgconn))[-1]
     if answer.status not in _GOOD:
         raise errors.error_from_result(answer, connection.info.encoding)
+    if answer.command_status != verb.encode():
+        told = (answer.command_status or b"").decode()
+        raise errors.InFailedSqlTransaction(f"the answer to {verb} was {told}")
 
 
 def _answers(pgconn: PGconn, count: int) -> PQGen[list[PGresult]]:

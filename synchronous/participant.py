@@ -37,6 +37,12 @@ _OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
 Done = TypeVar("Done")
 
+_PREPARE, _COMMIT, _ROLLBACK = (
+    "PREPARE TRANSACTION",
+    "COMMIT PREPARED",
+    "ROLLBACK PREPARED",
+)
+
 #: The work tables hold the rows of one unit at a time.
 _UNIT = 1
 
@@ -240,25 +246,25 @@ class Participant:
     def prepare(self, gid: str) -> None:
         """Ask the master to prepare the transaction; `prepared` waits for it."""
         self._preparing = True
-        command(self._driver, "PREPARE TRANSACTION", gid)
+        command(self._driver, _PREPARE, gid)
 
     def prepared(self) -> None:
         """Wait until it is prepared, which ends the transaction on this connection."""
         self._preparing = False
-        done(self._driver)
+        done(self._driver, _PREPARE)
 
     def commit_prepared(self, gid: str) -> None:
         """Commit the prepared transaction."""
-        command(self._driver, "COMMIT PREPARED", gid)
-        done(self._driver)
+        command(self._driver, _COMMIT, gid)
+        done(self._driver, _COMMIT)
 
     def rollback_prepared(self, gid: str) -> None:
         """Roll back the prepared transaction, or one that is being prepared."""
         if self._preparing:
             with suppress(psycopg.Error):
                 self.prepared()
-        command(self._driver, "ROLLBACK PREPARED", gid)
-        done(self._driver)
+        command(self._driver, _ROLLBACK, gid)
+        done(self._driver, _ROLLBACK)
 
     def end(self) -> None:
         """Roll back a transaction that is open, and give the connection back."""
@@ -313,11 +319,12 @@ class Participant:
             begin = f"BEGIN ISOLATION LEVEL {self._terms.isolation_level}"
             before.insert(0, Bound(text=begin))
         try:
-            answer = exchange(self._driver, *before, statement)
-            self._depth = max(self._depth, depth)
+            return exchange(self._driver, *before, statement)
         finally:
             self._began = self._driver.pgconn.transaction_status in _OPEN
-        return answer
+            if self._began:
+                # Also if the statement has failed: its savepoints are set.
+                self._depth = max(self._depth, depth)
 
     def _unit(self, staged: Sequence[Any], xid: str) -> ApplyUnit:
         return ApplyUnit(

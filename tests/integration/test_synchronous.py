@@ -25,6 +25,7 @@ from synchronous.errors import (
     SynchronousConflict,
     TransactionControl,
 )
+from synchronous.participant import Participant
 from synchronous.prepared import MOST, OFTEN
 from tests.coordinated import left_over, prepared, quantities
 from tests.fix_worker import eventually
@@ -428,6 +429,44 @@ def test_work_goes_on_after_a_conflict_that_was_rolled_back(linked: Directory) -
 
     assert quantities(linked["hq"]) == {1: 50, 2: 9, 3: 8}
     assert quantities(linked["jfk"]) == {1: 1, 2: 9, 3: 8}
+    assert left_over(linked) == {}
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_work_goes_on_after_a_refusal_that_was_rolled_back(
+    linked: Directory, goes_on: bool
+) -> None:
+    """The master has set the savepoint, though the first statement in it failed."""
+    run(linked["hq"], "ALTER TABLE orders ADD CONSTRAINT few CHECK (qty < 100)")
+
+    with synchronous.begin(linked["jfk"]) as connection:
+        connection.execute(text("UPDATE orders SET qty = 9 WHERE id = 2"))
+        with pytest.raises(RefusedByMaster, match="few"), connection.begin_nested():
+            connection.execute(text("UPDATE orders SET qty = 100 WHERE id = 1"))
+        if goes_on:
+            connection.execute(text("UPDATE orders SET qty = 8 WHERE id = 3"))
+
+    assert quantities(linked["hq"]) == {1: 1, 2: 9, 3: 8 if goes_on else 3}
+    assert_same(linked)
+    assert left_over(linked) == {}
+
+
+def test_master_that_has_given_up_cannot_prepare(
+    linked: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL answers ROLLBACK then, and reports no error."""
+    run(linked["hq"], "ALTER TABLE orders ADD CONSTRAINT few CHECK (qty < 100)")
+    monkeypatch.setattr(Participant, "back_to", lambda *_: None)
+
+    def work() -> None:
+        with synchronous.begin(linked["jfk"]) as connection:
+            connection.execute(text("UPDATE orders SET qty = 9 WHERE id = 2"))
+            with pytest.raises(RefusedByMaster), connection.begin_nested():
+                connection.execute(text("UPDATE orders SET qty = 100 WHERE id = 1"))
+
+    with pytest.raises(CommitFailed, match="ROLLBACK"):
+        work()
+    assert_same(linked)
     assert left_over(linked) == {}
 
 
