@@ -62,13 +62,13 @@ def edited(connection: Connection, error_id: int, edits: Sequence[Edit]) -> list
     Raises:
         BadEdit: an edit names no call or several, or a column that has no new value.
     """
-    found: dict[int, Call] = {}
+    found: dict[int, list[Edit]] = {}
     for edit in edits:
-        number = _named(connection, error_id, edit)
-        if number not in found:
-            found[number] = calls.parked(connection, error_id, number)
-        found[number] = _changed(found[number], edit)
-    return list(found.values())
+        found.setdefault(_named(connection, error_id, edit), []).append(edit)
+    return [
+        _changed(calls.parked(connection, error_id, number), its)
+        for number, its in found.items()
+    ]
 
 
 def renames(
@@ -151,13 +151,18 @@ def _named(connection: Connection, error_id: int, edit: Edit) -> int:
     return int(first)
 
 
-def _changed(one: Call, edit: Edit) -> Call:
-    """The call with the edited value, starting from the row that the editor saw."""
-    if one.new is None or edit.column not in one.new:
-        raise BadEdit(
-            f"Call {one.call_no} has no new value of {edit.column!r}.", edit=edit
-        )
-    new: Image = {**_wanted(one), edit.column: edit.value}
+def _changed(one: Call, edits: Sequence[Edit]) -> Call:
+    """The call with the edited values, starting from the row that the editor saw.
+
+    What kind of change it is, all of them decide together.
+    """
+    for edit in edits:
+        if one.new is None or edit.column not in one.new:
+            raise BadEdit(
+                f"Call {one.call_no} has no new value of {edit.column!r}.", edit=edit
+            )
+    given: Image = {edit.column: edit.value for edit in edits}
+    new: Image = {**_wanted(one), **given}
     started = one.current
     kind = one.kind
     if kind in UPDATES and started is None:
@@ -172,7 +177,7 @@ def _changed(one: Call, edit: Edit) -> Call:
         kind=kind,
         old=started if kind in UPDATES else one.old,
         new=new,
-        edited=one.edited | {edit.column},
+        edited=one.edited | {*given},
     )
 
 

@@ -67,6 +67,17 @@ def test_edited_call(
     assert parked(hq) == []
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_edits_of_one_call_decide_together(orders: Directory, order: int) -> None:
+    """An edit that keeps the key does not make the other one a change of that row."""
+    hq = orders["hq"]
+    error_id = park(orders, INSERTED, INSERT)
+    edits = [Edit.parse("orders.name=both"), Edit.parse("orders.id=3")][::order]
+    [report] = deferred.retry_errors(hq, [error_id], edits=edits)
+    assert report.applied, report.reason
+    assert rows(hq) == [(1, "old", 10), (2, "hq", 20), (3, "both", 25)]
+
+
 def test_delete_has_no_value_to_edit(orders: Directory) -> None:
     error_id = park(orders, CHANGED, DELETED)
     with pytest.raises(BadEdit, match="no new value of 'qty'"):
