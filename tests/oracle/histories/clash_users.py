@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import psycopg
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
 import synchronous
@@ -18,9 +18,12 @@ from tests.oracle.histories.clash_verbs import SITE
 from tests.oracle.story import Story
 
 ACCOUNTS = 8
+
+#: A balance that masters refuse, and the site does not.
+NEVER = 123_456_789
 TABLES = ("account", "booking", "note")
 DDL = (
-    "CREATE TABLE account (id int PRIMARY KEY, n int NOT NULL)",
+    f"CREATE TABLE account (id int PRIMARY KEY, n int NOT NULL CHECK (n <> {NEVER}))",
     (
         "CREATE TABLE booking (id text PRIMARY KEY, account int NOT NULL"
         " REFERENCES account, amount int NOT NULL)"
@@ -97,11 +100,19 @@ class Tellers:
             with synchronous.begin(
                 self.sites[site], timeout=3, lock_timeout=0.2
             ) as connection:
+                if self._made % 3 == 0:
+                    self._try_in_vain(connection)
                 for statement in statements:
                     connection.execute(text(statement))
         except (SnaptideError, SQLAlchemyError) as error:
             return psycopg.Error(type(error).__name__, str(error)[:200])
         return None
+
+    def _try_in_vain(self, connection: Connection) -> None:
+        """Have the master refuse a change, and go on from the savepoint before it."""
+        refused = f"UPDATE account SET n = {NEVER} WHERE id = 0"
+        with suppress(SnaptideError, SQLAlchemyError), connection.begin_nested():
+            connection.execute(text(refused))
 
     def wrong(self, site: str) -> list[str]:
         """What a site has that it may not have, and what it lacks."""
