@@ -199,13 +199,21 @@ def _calls(held: Moments, member: Member, wanted: FromClause) -> dict[int, list[
 
 
 def _changed(held: Moments, member: Member, wanted: FromClause) -> frozenset[int]:
-    """Those that the master's logs name since the position that the site shows."""
+    """Those that the master's logs name since the position that the site shows.
+
+    A master hides rows that have left with one that it hides: the site looks for these.
+    """
     assert member.since is not None
     found = images.changed_keys(member, member.since, once=False)
-    changed = found.subquery("changed")
-    same = keys.same(member.snapshot.key_names, wanted, lambda name: changed.c[name])
-    query = select(wanted.c.no).where(sa.exists().where(same))
-    return frozenset(held.sides.master.at.scalars(query))
+    here = images.leaving_keys(member) if member.master.divided else ()
+    asked = [(held.sides.master, found), *((held.sides.site, one) for one in here)]
+    numbers = set[int]()
+    for side, query in asked:
+        rows = query.subquery("changed").c
+        same = keys.same(member.snapshot.key_names, wanted, rows.__getitem__)
+        named = select(wanted.c.no).where(sa.exists().where(same))
+        numbers.update(side.at.scalars(named))
+    return frozenset(numbers)
 
 
 def _outside(held: Moments, member: Member, wanted: FromClause) -> frozenset[int]:
@@ -219,7 +227,9 @@ def _outside(held: Moments, member: Member, wanted: FromClause) -> frozenset[int
     belongs = where.clause(member.snapshot.condition)
     columns = dict(zip(member.snapshot.key_names, _identity(member), strict=True))
     same = keys.same([*columns], wanted, lambda name: table.c[columns[name]])
-    query = select(wanted.c.no).where(sa.exists().where(same, belongs.is_not(True)))
+    # Not of all columns: a publication need not have them.
+    there = select(sa.literal(1)).select_from(table).where(same, belongs.is_not(True))
+    query = select(wanted.c.no).where(there.exists())
     return frozenset(held.sides.master.at.scalars(query))
 
 

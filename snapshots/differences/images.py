@@ -93,7 +93,8 @@ def first_changed(member: Member) -> Query:
 def changed(member: Member) -> Select[Any]:
     """Keys of rows that may have changed since the moment that the snapshot shows."""
     assert member.since is not None
-    return changed_keys(member, member.since, present_apart=True)
+    apart = member.has_our_values
+    return changed_keys(member, member.since, present_apart=apart)
 
 
 def changed_keys(

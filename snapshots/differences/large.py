@@ -75,12 +75,28 @@ def compare(sides: Sides, ready: Prepared, mine: Keys) -> Compared:
 
 
 def _fast(sides: Sides, ready: Prepared, mine: Keys) -> Compared:
-    queries = _window_queries(ready, mine)
+    left = _left(sides.site, ready.member)
+    both = keys.together(mine, left)
+    queries = _window_queries(ready, both, left)
     return Compared(
         member=ready.member,
-        difference=_staged(sides, ready.member, queries, twice=bool(mine.num_rows)),
-        window_keys=ready.count + mine.num_rows,
+        difference=_staged(sides, ready.member, queries, twice=bool(both.num_rows)),
+        window_keys=ready.count + both.num_rows,
     )
+
+
+def _left(site: Side, member: Member) -> Keys:
+    """Keys of the site's rows that may have left with a row that a master hides now.
+
+    It hides them too, so they are in no window that is read there.
+    """
+    names = member.snapshot.key_names
+    found = keys.none(names)
+    for query in images.leaving_keys(member) if member.master.divided else ():
+        more = keys.read(site, query, names)
+        assert more is not None
+        found = keys.together(found, more)
+    return found
 
 
 def _complete(sides: Sides, member: Member) -> Compared:
@@ -129,7 +145,7 @@ def _staged(sides: Sides, member: Member, queries: _Queries, *, twice: bool) -> 
     )
 
 
-def _window_queries(ready: Prepared, mine: Keys) -> _Queries:
+def _window_queries(ready: Prepared, mine: Keys, left: Keys) -> _Queries:
     member = ready.member
     assert member.since is not None
     assert ready.keys is not None
@@ -138,7 +154,9 @@ def _window_queries(ready: Prepared, mine: Keys) -> _Queries:
         images.of_changed(member, member.since, part=(n, parts)) for n in range(parts)
     ]
     theirs += [images.of_keys(member, some) for some in keys.chunks(mine)]
-    here = [select(*ready.keys.c), member.snapshot.logged_keys()]
+    kinds = member.key_types(member.base)
+    gone = (select(*keys.as_rows(some, kinds).c) for some in keys.chunks(left))
+    here = [select(*ready.keys.c), member.snapshot.logged_keys(), *gone]
     present = [images.at_site(member, here, part=(n, parts)) for n in range(parts)]
     return theirs, present
 

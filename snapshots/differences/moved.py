@@ -61,7 +61,9 @@ class _Finder:
         known = tuple((one, which) for one, which in changed if which is not None)
         if len(known) < len(changed):
             return replace(member, method=COMPLETE)
-        return replace(member, moved=known)
+        matters = any(changed.num_rows for _, changed in known)
+        ours = not matters or self._holds_values(member)
+        return replace(member, moved=known, has_our_values=ours)
 
     def changed(self, one: Subquery, member: Member) -> Keys | None:
         """Keys of the rows that may be another answer to a subquery than before."""

@@ -82,6 +82,9 @@ class Member:
     #: for a fast refresh: what the condition looks for, and keys of rows there that
     #: have changed so that rows may enter or leave (`snapshots.differences.moved`)
     moved: tuple[tuple[Subquery, Keys], ...] = ()
+    #: the site's rows have the values that refreshes have brought, so it can look for
+    #: those that have left with another row
+    has_our_values: bool = True
     #: the schema version of the master table's replication group; None without one
     schema_version: SchemaVersion | None = None
     #: values of partition columns that all of its rows have (`own_keys`)
@@ -290,6 +293,8 @@ def _member(seen: _Seen, snapshot: Snapshot, letter: str, tables: _Tables) -> Me
     """
     since, (table, base, parts) = seen.since, tables
     log = seen.logs.get(snapshot.master)
+    if log is not None and tuple(log.identity_columns) != snapshot.identity_columns:
+        log = None  # it was made again, by another key
     asked = {name: seen.parents[name] for name in snapshot.asked}
     logs = {snapshot.master: log} | {
         name: parents.log_for(snapshot, one) for name, one in asked.items()

@@ -29,6 +29,7 @@ from sites.tables import ddl
 from sites.tables.analyze import analyze
 from sites.tables.table import describe
 from sites.transfer.types import NativeType
+from snapshots.definitions import rewrites, snapshot
 from snapshots.definitions.refresh_notes import Steps
 from snapshots.definitions.snapshot import Snapshot
 from snapshots.differences import taken_away
@@ -126,6 +127,9 @@ def _commit(its: Task, found: Sequence[Snapshot]) -> list[SnapshotReport]:
         gone = commit.withdraw(connection, group, moment, its)
         merged = merge.merge(connection, group, moment, options)
         settling.clear(connection, found, moment, here)
+        for one in found:
+            again = snapshot.change(one).values(rewrites.compared_once())
+            connection.execute(again)
     reports = (merged[one.key].report for one in found)
     return [replace(one, withdrawn=gone.get(one.name, 0)) for one in reports]
 

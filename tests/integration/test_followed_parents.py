@@ -177,6 +177,22 @@ def test_a_parent_to_which_a_trigger_of_the_site_gives_other_values(hq, jfk):
         assert run(jfk, 'SELECT count(*) FROM public."snap$_rental"') == [(count,)]
 
 
+def test_a_child_to_which_a_trigger_of_the_site_gives_another_parent(hq, jfk):
+    """The site cannot look for the children of a parent that has left."""
+    run(
+        jfk,
+        "CREATE FUNCTION public.as_it_was() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN NEW.customer_id := OLD.customer_id; RETURN NEW; END $$",
+        'CREATE TRIGGER as_it_was BEFORE UPDATE ON public."snap$_rental"'
+        " FOR EACH ROW EXECUTE FUNCTION public.as_it_was()",
+    )
+    run(hq, "UPDATE public.rental SET customer_id = 4 WHERE id = 9")
+    refresh(jfk, "shop")
+    run(hq, "UPDATE public.customer SET store_id = 2 WHERE id = 4")
+    refresh(jfk, "shop", allow_mass_delete=True)
+    assert run(jfk, 'SELECT id FROM public."snap$_rental" WHERE id = 9') == []
+
+
 def test_a_parent_that_the_site_has_changed_too_counts_as_moved(hq, jfk):
     run(hq, "UPDATE public.customer SET store_id = 2 WHERE id = 1")
     with user(jfk) as one:

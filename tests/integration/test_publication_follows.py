@@ -11,6 +11,7 @@ import masters
 import snapshots
 from sites import Directory, Site
 from snapshots.definitions.errors import BeyondGrant
+from snapshots.differences import comparison
 from snaptide.embedded import PostgresServer
 from tests.fix_worlds import prepared_once
 from tests.granted import (
@@ -317,3 +318,27 @@ def test_parents_that_cannot_be_followed_are_refused(
             where={"rental": "follows customer"},
             columns={"rental": ["id"]},
         )
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_hidden_children_leave_with_their_parent(
+    rented: Directory, granted: Site, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    """The master shows neither parent nor children, and no log names the children."""
+    hq = rented["hq"]
+    if large:
+        monkeypatch.setattr(
+            comparison, "small_windows", lambda _, members: [None for _ in members]
+        )
+    run(hq, "UPDATE public.customer SET store_id = 4 WHERE id = 2")
+    refresh(granted, "shop", allow_mass_delete=True)
+    assert every(granted) == of_store(hq) == [[4], [41], [411]]
+
+
+def test_check_finds_children_of_hidden_parents_on_their_way(
+    rented: Directory, granted: Site
+) -> None:
+    run(rented["hq"], "UPDATE public.customer SET store_id = 4 WHERE id = 2")
+    found = snapshots.check(granted, "shop")
+    reasons = {d.reason for one in found.snapshots for d in one.differences}
+    assert reasons == {snapshots.Reason.IN_FLIGHT}

@@ -176,6 +176,20 @@ def test_rows_leave_at_the_contact_that_is_refused(
     assert (parked(hq), queued(granted)) == ([], 0)
 
 
+def test_rows_come_back_with_a_right_that_is_given_back(
+    sites: Directory, granted: Site
+) -> None:
+    """By GRANT itself, so that the master still has the site's position."""
+    hq = sites["hq"]
+    run(hq, f"REVOKE ALL ON public.sale FROM {STORE}")
+    with pytest.raises(NotGranted, match="5 rows left"):
+        refresh(granted, "sale")
+    assert ids(granted, "sale") == []
+    run(hq, f"GRANT SELECT, INSERT, UPDATE, DELETE ON public.sale TO {STORE}")
+    refresh(granted, "sale")
+    assert ids(granted, "sale") == [2, 4, 6, 8, 10]
+
+
 def test_many_rows_leave_only_if_that_is_allowed(
     sites: Directory, granted: Site
 ) -> None:

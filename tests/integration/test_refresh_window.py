@@ -11,6 +11,7 @@ from snapshots.definitions.errors import UnknownSnapshot
 from snapshots.errors import (
     DifferentGroups,
     MassDelete,
+    NoSnapshotLog,
     SnapshotLogTooYoung,
     WrongMethod,
 )
@@ -93,6 +94,37 @@ def test_log_made_anew_is_too_young(hq, jfk):
     assert run(jfk, ALL) == run(hq, ALL)
     run(hq, "UPDATE public.t SET v = 'seen' WHERE id = 2")
     assert one(jfk, method="f").updated == 1
+
+
+@pytest.mark.parametrize("key", ["uuid", "two columns"])
+def test_log_made_anew_by_another_key_is_of_no_use(hq, jfk, key):
+    """Its keys are not those by which the snapshot knows its rows."""
+    columns = {
+        "uuid": "id uuid PRIMARY KEY DEFAULT gen_random_uuid(), a int, v int",
+        "two columns": "a int, v int, b int DEFAULT 7, PRIMARY KEY (a, b)",
+    }[key]
+    run(
+        hq,
+        f"CREATE TABLE public.k ({columns})",
+        "INSERT INTO public.k (a, v) SELECT i, 0 FROM generate_series(1, 9) i",
+    )
+    log(hq, "k")
+    snapshots.create(jfk, "k", master="hq")
+    one(jfk, "k")
+    drop_snapshot_log(hq, "k", force=True)
+    if key == "uuid":
+        log(hq, "k", with_rowid=True)
+    else:
+        run(hq, "ALTER TABLE k DROP CONSTRAINT k_pkey, ADD PRIMARY KEY (b, a)")
+        log(hq, "k")
+    for n in range(2):
+        run(hq, "UPDATE public.k SET v = v + 1 WHERE a < 5")
+        one(jfk, "k")
+        every = "SELECT a, v FROM public.k ORDER BY a"
+        assert run(jfk, every) == run(hq, every), n
+    run(hq, "UPDATE public.k SET v = v + 1 WHERE a < 5")
+    with pytest.raises(NoSnapshotLog, match="by its key"):
+        one(jfk, "k", method="f")
 
 
 def test_complete_leaves_equal_rows_alone(hq, jfk):
