@@ -125,6 +125,7 @@ class Column:
         self, left: ColumnElement[Any], right: ColumnElement[Any]
     ) -> ColumnElement[bool]:
         """Whether two values are equal by the rules of their type, NULLs included."""
+        left, right = self._below_domains(left), self._below_domains(right)
         if not (self.comparable or self.equality):
             left, right = sa.cast(left, Text), sa.cast(right, Text)
         return left.is_not_distinct_from(right)
@@ -135,7 +136,17 @@ class Column:
         """Whether a value was left alone: 1.00 equals 1.0, but is a change of it."""
         if self.exact:
             return old.is_not_distinct_from(new)
+        old, new = self._below_domains(old), self._below_domains(new)
         return as_record(old).bool_op("*=")(as_record(new))
+
+    def _below_domains(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """A value without its domain, which staged values do not have.
+
+        PostgreSQL compares no records with columns of different types.
+        """
+        if self.type == self.recorded:
+            return value
+        return sa.cast(value, self.staged_type)
 
     def alike(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         """A value such that equal ones have one text, by the equality of the column.

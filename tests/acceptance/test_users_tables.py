@@ -74,6 +74,31 @@ def test_domains_may_refuse_null(sites: Directory) -> None:
     run(hq, "TRUNCATE public.t")
 
 
+def test_a_conflict_over_keys_of_a_domain_is_parked(sites: Directory) -> None:
+    """Staged values have no domain, and records of both are not to be compared."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    for site in (hq, jfk):
+        run(site, "CREATE DOMAIN public.code AS text")
+    run(
+        hq,
+        "CREATE TABLE public.p (id public.code PRIMARY KEY, v int)",
+        "CREATE TABLE public.c (id int PRIMARY KEY,"
+        " p public.code REFERENCES public.p ON UPDATE CASCADE)",
+        "INSERT INTO public.p VALUES ('a', 1), ('b', 1)",
+        "INSERT INTO public.c VALUES (1, 'a')",
+    )
+    log(hq, "p", "c")
+    for name in ("p", "c"):
+        snapshots.create(jfk, name, master="hq", group="g", updatable=True)
+    refresh(jfk, "g")
+    run(hq, "UPDATE public.p SET v = 2 WHERE id = 'b'")
+    run(jfk, "UPDATE public.p SET v = 3 WHERE id = 'b'")
+    assert deferred.push(jfk).errors == 1
+    run(jfk, "UPDATE public.p SET id = 'z' WHERE id = 'a'")
+    assert deferred.push(jfk).errors == 0
+    assert run(hq, "SELECT id, p FROM public.c") == [(1, "z")]
+
+
 def test_a_key_may_grow_under_its_log(sites: Directory) -> None:
     hq = sites["hq"]
     run(
