@@ -15,6 +15,7 @@ from sqlalchemy.dialects.postgresql import array
 
 from deferred.batches import ledger, work
 from deferred.batches.batch import forget_batches
+from deferred.batches.reconcile import TURN
 from deferred.catalog import (
     deferred_transaction,
     delivery,
@@ -36,6 +37,7 @@ from deferred.queues.refresh_coverage import beyond, waiting_since_before
 from sites import Site, faults
 from sites.capture import position
 from sites.sessions import identity
+from sites.tables import locks
 
 #: Delivered calls are kept this long, so that a master that is restored from
 #: yesterday's backup gets them again.
@@ -77,8 +79,13 @@ def purge(
         retention: how long delivered calls stay, so that a destination that is
             restored from a backup no older than that gets them again.
         fold_after: how long the images of delivered calls wait for a refresh.
+
+    Raises:
+        SiteChanged: in another cluster, a new transaction may have the id of an old one
+            whose calls can go.
     """
-    with identity.initialised(site) as connection:
+    with identity.confirmed(site) as connection:
+        locks.wait_turn(connection, TURN, shared=True)
         calls, folded, began = 0, 0, position.current(connection)
         every = list_queues(connection)
         tables, awaited = _by_table(every), waiting_since_before(connection, every)

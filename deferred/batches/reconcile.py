@@ -30,8 +30,13 @@ from sites.sessions.identity import Identity
 from sites.sessions.peers import Look, Pair
 from sites.sessions.prepared import Prepared
 from sites.sessions.site import autocommit
+from sites.tables import locks
 from sites.tables.analyze import analyze
 from sites.transfer import transport
+
+#: The turn of those who agree, and of those who purge, who would take away what the
+#: first have just reopened.
+TURN = "snaptide.agreement"
 
 
 def look(
@@ -228,6 +233,7 @@ def reconcile(
         # A push that began before a repair may still be at work there.
         at = marker.settled(target, sender_id)
         floor = ledger.reaches_back_to(target, sender_id, at)
+        locks.wait_turn(origin, TURN)
         row = origin.execute(
             select(destination).where(destination.c.name == name).with_for_update()
         ).one()

@@ -78,10 +78,17 @@ def _leave_withdrawn(connection: Connection, original: Connection) -> None:
 
 
 def _take(connection: Connection, original: Connection) -> sa.TableClause:
-    wanted = select(deferred_transaction.c.order_no, deferred_transaction.c.start_time)
+    # What it has withdrawn is in its queue no more, and is decided about there.
+    queued, withdrawn = deferred_transaction.c, error_transaction.c
+    wanted = sa.union_all(
+        select(queued.order_no, queued.start_time),
+        select(withdrawn.order_no, withdrawn.start_time).where(
+            withdrawn.reason == WITHDRAWN
+        ),
+    )
     return transport.copied(
         original,
-        wanted,
+        select(*wanted.subquery().c),
         connection,
         "snaptide_original",
         order_no=sa.BigInteger,
@@ -100,6 +107,9 @@ def _begin_anew(connection: Connection) -> None:
             batch_end=0,
             previous_id=None,
             previous_end=0,
+            purged_batch=0,
+            purged_order=0,
+            purged_settled=None,
             last_error=None,
         )
     )

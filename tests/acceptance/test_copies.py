@@ -25,6 +25,10 @@ INSERT INTO snaptide.error_transaction (origin_id, origin, origin_transaction,
     origin_user, batch_no, order_no, start_time, reason, error_code, error_message)
 SELECT gen_random_uuid(), 'jfk', '7', 'me', 0, {}, now(), 'withdrawn', '', ''
 """
+#: As after a purge of what was pushed.
+_PURGED = (
+    "UPDATE snaptide.destination SET purged_batch = batch_no, purged_order = batch_end"
+)
 SUM = "SELECT n FROM public.t WHERE id = 1"
 COPY_PUSHED, COPY_QUEUED, ORIGINAL, LATER = 4, 8, 16, 32
 
@@ -67,7 +71,7 @@ def test_copy_that_went_on_as_the_original(world: World) -> None:
 def test_copy_of_a_database_becomes_a_site(world: World) -> None:
     """It is known by its number; what was queued before belongs to the original."""
     home, database = world.homes["jfk"], world.databases["jfk"]
-    run(world.jfk, _WITHDRAWN.format(1))
+    run(world.jfk, _WITHDRAWN.format(1), _PURGED)
     world.directory.close()
     url = home.server.create_database(f"{database}_lga", template=database)
     world.move("lga", url)
@@ -93,6 +97,32 @@ def test_copy_of_a_database_becomes_a_site(world: World) -> None:
     assert_equal_to_master(lga, world.jfk)
     assert run(world.hq, SUM) == [(BEFORE + QUEUED + COPY_QUEUED + ORIGINAL,)]
     assert parked(world.hq) == []
+
+
+def test_copy_leaves_what_the_original_has_withdrawn(world: World) -> None:
+    """It stands in the queue of the copy alone, and is decided about there."""
+    home, database = world.homes["jfk"], world.databases["jfk"]
+    world.directory.close()
+    url = home.server.create_database(f"{database}_lga", template=database)
+    world.move("lga", url)
+    run(
+        world.jfk,
+        "INSERT INTO snaptide.error_transaction (origin_id, origin, origin_transaction,"
+        " origin_user, batch_no, order_no, start_time, reason, error_code,"
+        " error_message) SELECT gen_random_uuid(), 'jfk', t.xid::text, 'me', 0,"
+        " t.order_no, t.start_time, 'withdrawn', '', ''"
+        " FROM snaptide.deferred_transaction t"
+        " JOIN snaptide.delivery d ON d.xid = t.xid AND d.batch IS NULL",
+        'DELETE FROM snaptide."def$_t" WHERE xid IN'
+        " (SELECT xid FROM snaptide.delivery WHERE batch IS NULL)",
+        "DELETE FROM snaptide.deferred_transaction WHERE xid IN"
+        " (SELECT xid FROM snaptide.delivery WHERE batch IS NULL)",
+        "DELETE FROM snaptide.delivery_row WHERE batch IS NULL",
+    )
+    lga = world.directory["lga"]
+    assert repair(lga).left_to_original == 2
+    settle(lga)
+    assert run(world.hq, SUM) == [(BEFORE,)]
 
 
 def _copy_of_files(world: World) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -11,9 +12,13 @@ import pytest
 import deferred
 from deferred.errors import CannotTell, PastRetention
 from sites import Directory
+from sites.errors import SiteChanged
 from snaptide import doctor
 from snaptide.repair import repair
 from tests.fix_homes import Home, new_site
+from tests.fix_moments import Moments
+from tests.fix_worker import eventually
+from tests.let_go import WAITS
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
 NOW = timedelta(0)
@@ -86,6 +91,54 @@ def test_id_that_is_given_a_second_time(pair: Pair) -> None:
     pair.add(1000)
     assert deferred.push(jfk).transactions == 1
     assert pair.sum() == 1 + 20 * 16 + 1000
+
+
+def test_nothing_is_purged_before_the_repair(pair: Pair) -> None:
+    """In the new cluster a user gets the id of a transaction whose calls can go."""
+    pair.home.burn(20000)
+    pair.add(1)
+    deferred.push(pair.sites["jfk"])
+    run(pair.sites["jfk"], "UPDATE snaptide.queue SET covered_batch = 99")
+    pair.dump("jfk")(pair.other)
+    jfk = pair.sites["jfk"]
+    [(old_id,)] = run(jfk, "SELECT xid::text::int FROM snaptide.deferred_transaction")
+    [(now,)] = run(jfk, "SELECT pg_current_xact_id()::text::int")
+    pair.other.burn(old_id - now - 10)
+    for _ in range(20):
+        pair.add(16)
+    with pytest.raises(SiteChanged):
+        deferred.purge(jfk, retention=NOW)
+    repair(jfk)
+    deferred.push(jfk)
+    assert pair.sum() == 1 + 20 * 16
+
+
+def test_purge_beside_the_agreement_with_a_restored_master(
+    pair: Pair, moments: Moments
+) -> None:
+    """What they agree to send again is not purged meanwhile."""
+    restore = pair.dump("hq")
+    pair.add(1)
+    deferred.push(pair.sites["jfk"])
+    run(pair.sites["jfk"], "UPDATE snaptide.queue SET covered_batch = 99")
+    restore(pair.home)
+    hq, jfk = pair.sites["hq"], pair.sites["jfk"]
+    repair(hq)
+    with ThreadPoolExecutor(1) as pool:
+        purged = list[Future[object]]()
+
+        def purge() -> None:
+            purged.append(pool.submit(deferred.purge, jfk, retention=NOW))
+            eventually(
+                lambda: run(jfk, WAITS) != [] or purged[0].done(),
+                what="the purge: to wait, or to be done",
+            )
+
+        moments.at("agreement.before_commit", purge)
+        assert deferred.push(jfk).transactions == 1
+        purged[0].result(timeout=60)
+    assert pair.sum() == 1
+    assert rows(hq) == rows(jfk)
 
 
 def test_calls_that_are_purged_are_said_to_be_lost(pair: Pair) -> None:
