@@ -209,10 +209,13 @@ def remove_master(home: Site, name: str, master: str, *, force: bool = False) ->
 
     def without_master(group: Group, connections: Connections) -> Group:
         lock_writers(connections, group.tables)
-        sends_on = any(p.local == master != p.source for p in group.paths)
+        # Changes that it sends on, or that others send on for it, may be anywhere.
+        travels = groups.is_sent_on(group, master) or any(
+            path.local == master != path.source for path in group.paths
+        )
         # Calls that wait for a master which never got any can be dropped.
-        if not force and (sends_on or group.master(master).joined):
-            of = None if sends_on else master
+        if not force and (travels or group.master(master).joined):
+            of = None if travels else master
             refuse_busy(connections, group.tables, of)
             refuse_parked(connections, group.tables, of)
         return groups.without_master(group, master)

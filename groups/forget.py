@@ -12,7 +12,12 @@ from groups.change import (
     refuse_parked,
 )
 from groups.errors import MasterAnswers
-from groups.group import Group, refuse_definition_site, without_master
+from groups.group import (
+    Group,
+    is_sent_on,
+    refuse_definition_site,
+    without_master,
+)
 from groups.relay import former_senders
 from sites import Site, faults
 from sites.errors import SiteUnreachable
@@ -44,7 +49,7 @@ def forget_master(home: Site, name: str, master: str) -> Group:
 
         def without(before: Group, connections: Connections) -> Group:
             lock_writers(connections, before.tables)
-            if _is_sent_on(before, master):
+            if is_sent_on(before, master):
                 refuse_busy(connections, before.tables, besides=master)
                 refuse_parked(connections, before.tables)
             for connection in connections.values():
@@ -66,8 +71,3 @@ def _refuse_alive(home: Site, name: str, master: str) -> None:
     except SiteUnreachable:
         return
     raise MasterAnswers(f"{master} still answers.", group=name, master=master)
-
-
-def _is_sent_on(group: Group, master: str) -> bool:
-    """Whether other masters send on changes that began at this one."""
-    return any(path.source == master != path.local for path in group.paths)

@@ -257,6 +257,11 @@ def refuse_definition_site(group: Group, master: str) -> None:
         )
 
 
+def is_sent_on(group: Group, master: str) -> bool:
+    """Whether other masters send on changes that began at this one."""
+    return any(path.source == master != path.local for path in group.paths)
+
+
 def without_master(group: Group, master: str) -> Group:
     """The group without a master; what it sent on comes directly from then on."""
     return changed(

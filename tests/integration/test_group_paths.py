@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+import deferred
 import groups
 from groups import Path, define_paths
 from groups.errors import BadPaths, GroupBusy
@@ -76,6 +77,19 @@ def test_chain_sends_on_what_it_was_sent(four: Directory) -> None:
         " FROM snaptide.deferred_transaction",
     ) == [("a", *made, {str(group_id(four["b"])): "a"})]
     assert_masters_equal(four, "a", "b", "c")
+
+
+def test_a_master_does_not_leave_while_others_send_on_its_changes(
+    four: Directory,
+) -> None:
+    found_group(four, "a", "b", "c", via={"c": "b"})
+    run(four["c"], "INSERT INTO orders (id) VALUES (1)")
+    deferred.push(four["c"], "b")
+    with pytest.raises(GroupBusy, match="waits at b for a"):
+        groups.remove_master(four["a"], GROUP, "c")
+    push_all(four)
+    groups.remove_master(four["a"], GROUP, "c")
+    assert len(assert_masters_equal(four, "a", "b")) == 1
 
 
 def test_paths_wait_until_nothing_is_on_its_way(four: Directory) -> None:
