@@ -70,6 +70,17 @@ def unreadable(
     return [QualifiedName(*row) for row in master.execute(_UNREADABLE, values)]
 
 
+_HIDDEN = text(
+    "SELECT attname::text FROM pg_attribute WHERE attrelid = :oid AND attnum > 0"
+    " AND NOT attisdropped AND NOT has_column_privilege(attrelid, attnum, 'SELECT')"
+)
+
+
+def hidden_columns(master: Connection, oid: int) -> set[str]:
+    """The columns of a table that our user may not read."""
+    return set(master.scalars(_HIDDEN, {"oid": oid}))
+
+
 _WAS_GRANTED = text(
     "SELECT snaptide.granted_site() AS site FROM pg_roles"
     " WHERE rolname = session_user AND NOT rolsuper"

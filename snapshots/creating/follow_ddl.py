@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import errors as pg
@@ -18,7 +18,7 @@ from masters.numbers import columns as numbered_columns
 from sites import faults
 from sites.errors import SnaptideError
 from sites.names import QualifiedName
-from sites.sessions import identity
+from sites.sessions import granted, identity
 from sites.sessions.site import Site
 from sites.tables.table import Table, describe
 from snapshots.creating import alter_columns, columns_asked
@@ -143,11 +143,11 @@ def _read(
         # Entries first: DDL that comes in between is followed once more.
         entries = site_ddl.read(master, me.site_id, followed(members))
         waits = waiting(entries, members)
-        todo = [
-            _todo(connection, one, describe(master, one.master), waits[one.key])
-            for one in members
-            if one.key in waits
-        ]
+        todo = []
+        for one in (member for member in members if member.key in waits):
+            table = describe(master, one.master)
+            hidden = granted.hidden_columns(master, table.oid)
+            todo.append(_todo(connection, one, table, waits[one.key], hidden))
         master.rollback()
     return me.site_id, todo
 
@@ -171,7 +171,11 @@ def _add(connection: Connection, site: Site, todo: _ToDo) -> None:
 
 
 def _todo(
-    connection: Connection, one: Snapshot, table: Table, entries: Sequence[SiteDdl]
+    connection: Connection,
+    one: Snapshot,
+    table: Table,
+    entries: Sequence[SiteDdl],
+    hidden: Collection[str],
 ) -> _ToDo:
     """What becomes of the columns of a snapshot.
 
@@ -182,6 +186,7 @@ def _todo(
 
     Parameters:
         table: the master table.
+        hidden: columns of it that the site may not read: it goes on without them.
     """
     changed = frozenset[int]().union(*(entry.columns for entry in entries))
     new = frozenset[int]().union(*(entry.added for entry in entries))
@@ -193,7 +198,8 @@ def _todo(
     again = {name for n, name in there.items() if n not in before.values()}
     dropped = [n for n in mine if mine[n] in gone - there.keys() and n not in again]
     kept = {*before} - {*renamed, *dropped}
-    add = [there[n] for n in sorted(new & there.keys()) if there[n] in again - kept]
+    wanted = again - kept - {*hidden}
+    add = [there[n] for n in sorted(new & there.keys()) if there[n] in wanted]
     return _ToDo(
         key=one.key,
         moved=Asked(

@@ -176,3 +176,31 @@ def test_the_commands_say_which_sites_do_not_follow(
     assert shape["snapshots"][0]["follows"] is False
     both = snaptide.said("publication", "alter", "hq", "sales", "sale", "--ddl")
     assert "Sites follow DDL." in both
+
+
+def test_site_goes_on_without_a_column_that_it_may_not_read(
+    sites: Directory, server: PostgresServer
+) -> None:
+    """A publication of some columns gives no right to one that is added."""
+    hq, some = sites["hq"], ["id", "store_id", "what"]
+    stores(hq)
+    masters.create_publication(
+        hq,
+        "sales",
+        ["sale"],
+        where={"sale": "store_id = :store"},
+        columns={"sale": some},
+    )
+    with login(server, hq) as name:
+        masters.grant(hq, "sales", "jfk", login=name, parameters={"store": "3"})
+        with as_login(sites, name) as directory:
+            granted = directory["jfk"]
+            snapshots.create(granted, "sale", master="hq", columns=some)
+            refresh(granted, "sale")
+            before = names_of(granted)
+            masters.execute_ddl(hq, "ALTER TABLE sale ADD late int")
+            run(hq, "UPDATE sale SET what = 'new' WHERE id = 2")
+            refresh(granted, "sale")
+            assert names_of(granted) == before
+            new = "SELECT what FROM public.sale WHERE id = 2"
+            assert run(granted, new) == [("new",)]
