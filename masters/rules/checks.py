@@ -40,7 +40,9 @@ def checked(rule: Rule, table: Table, groups: Mapping[str, Sequence[str]]) -> Ru
             rule.method,
             {**rule.parameters, **_length(table, rule.parameters.get("column"))},
         )
-    method = rule.build(table.names if rule.compares_rows else columns)
+    # Of conflicts in columns, a method sees no others: `masters.apply.resolve`.
+    whole = rule.compares_rows and rule.kind is Kind.UNIQUENESS
+    method = rule.build(table.names if whole else columns)
     _require_types(method, table)
     return rule
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from masters import rules
-from masters.errors import WrongColumnType
+from masters.errors import RuleError, WrongColumnType
 from masters.rules import rulebook
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
@@ -80,6 +80,15 @@ def test_an_update_method_takes_columns_of_its_types(hq: Site, method: str) -> N
             continue
         with pytest.raises(WrongColumnType, match=f"{method}: column {column} of t is"):
             rules.add_update_resolution(hq, "t", column, method, parameters=given)
+
+
+@pytest.mark.parametrize("method", ["informix_timestamp", "informix_delete_wins"])
+def test_a_rule_decides_by_a_column_of_its_group(hq: Site, method: str) -> None:
+    """Of a conflict in a group, it would be shown no other column."""
+    with pytest.raises(RuleError, match="'at' is not a column"):
+        rules.add_update_resolution(
+            hq, "t", "amount", method, parameters={"column": "at"}
+        )
 
 
 @pytest.mark.parametrize("method", ["append_sequence", "append_site_name"])
