@@ -40,7 +40,8 @@ _LARGE = 1000
 #: so many bytes: to create and drop a table takes longer than to write a few rows.
 _SMALL_BYTES = 64 * 1024
 
-#: So many rows are sent with the next statement: a COPY waits for the server twice.
+#: So many rows are sent with the next statement: a COPY waits for the server twice. Not
+#: values of users' types, which may have others here: the caller has to hear of these.
 _FEW = 50
 
 #: How many it keeps, and where it remembers them.
@@ -293,7 +294,7 @@ def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> No
     else:
         rows = difference.num_rows
         columns = ["kind", *numbered("n", work.member.carried)]
-        if rows <= _FEW:
+        if rows <= _FEW and all(one.is_built_in for one in _carried(work.member)):
             transport.put(connection, work.table, columns, arrow.texts(difference))
         else:
             pieces = arrow.csv(difference)
