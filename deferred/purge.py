@@ -84,7 +84,8 @@ def purge(
         SiteChanged: in another cluster, a new transaction may have the id of an old one
             whose calls can go.
     """
-    with identity.confirmed(site) as connection:
+    with identity.initialised(site) as connection:
+        identity.refuse_changed(connection, site.name)
         locks.wait_turn(connection, TURN, shared=True)
         calls, folded, began = 0, 0, position.current(connection)
         every = list_queues(connection)

@@ -100,6 +100,23 @@ def differences(
     return _differences(_one(connection, _with(()), partner=partner))
 
 
+def refuse_changed(connection: Connection, name: str) -> None:
+    """Refuse a database that is no longer what it was, whatever its user may do.
+
+    Raises:
+        SiteChanged: it was restored, cloned or promoted since.
+    """
+    _refuse_changed(name, differences(connection))
+
+
+def _refuse_changed(name: str, changed: Mapping[str, tuple[int, int]]) -> None:
+    if changed:
+        what = ", ".join(f"{k.replace('_', ' ')}" for k in changed)
+        raise SiteChanged(
+            f"The database of site {name} has changed: {what}.", **changed
+        )
+
+
 def confirm(connection: Connection, name: str, *, partner: bool = False) -> Identity:
     """Read the identity, and make sure that it is still true.
 
@@ -147,12 +164,7 @@ def confirm_and_read(
             "replica.",
             site=name,
         )
-    changed = _differences(row)
-    if changed:
-        what = ", ".join(f"{k.replace('_', ' ')}" for k in changed)
-        raise SiteChanged(
-            f"The database of site {name} has changed: {what}.", **changed
-        )
+    _refuse_changed(name, _differences(row))
     if row.name != name:
         raise SiteChanged(f"The database of site {name} says that it is {row.name}.")
     return _of(row), row
