@@ -12,12 +12,7 @@ from groups.change import (
     refuse_parked,
 )
 from groups.errors import MasterAnswers
-from groups.group import (
-    Group,
-    is_sent_on,
-    refuse_definition_site,
-    without_master,
-)
+from groups.group import Group, is_sent_on, refuse_definition_site, without_master
 from groups.relay import former_senders
 from sites import Site, faults
 from sites.errors import SiteUnreachable

@@ -186,12 +186,7 @@ def _texts(query: Select[Any], names: Sequence[str]) -> Select[Any]:
 
 def of_images(images: pa.Table, names: Sequence[str]) -> Keys:
     """The keys in images of rows, given only the columns that identify them."""
-    printed = [
-        pa.array(["\\x" + value.hex() for value in column.to_pylist()], pa.string())
-        if pa.types.is_binary(column.type)
-        else pc.cast(column, pa.string())
-        for column in images.columns
-    ]
+    printed = [arrow.printed(column) for column in images.columns]
     return pa.Table.from_arrays(printed, schema=_shape(names))
 
 

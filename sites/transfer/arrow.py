@@ -140,16 +140,17 @@ def csv(table: pa.Table) -> Iterator[bytes]:
 
 def texts(table: pa.Table) -> list[tuple[str | None, ...]]:
     """Rows of values as the database prints them; the reverse of `from_texts`."""
-    return list(zip(*(_printed(column) for column in table.columns), strict=True))
+    columns = (printed(column).to_pylist() for column in table.columns)
+    return list(zip(*columns, strict=True))
 
 
-def _printed(column: pa.ChunkedArray) -> list[str | None]:
+def printed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values as the database prints them."""
     if pa.types.is_boolean(column.type):
         column = pc.if_else(column, "t", "f")
     elif pa.types.is_binary(column.type):
-        column = _hex(column)
-    found: list[str | None] = column.cast(pa.string()).to_pylist()
-    return found
+        column = pa.chunked_array([_hex(column)])
+    return column.cast(pa.string())
 
 
 def from_texts(rows: Sequence[Sequence[str | None]], schema: pa.Schema) -> pa.Table:

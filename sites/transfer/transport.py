@@ -110,8 +110,7 @@ def send(
         with reported(target), raw(target).cursor() as writer:
             writer.execute(_DELETING.format(_name(table)))
         return 0
-    for one in _inserts(table, columns, found, instead=True):
-        hold(target, one)
+    put(target, table, columns, found, instead=True)
     return len(found)
 
 
@@ -308,9 +307,15 @@ def put(
     table: TableClause,
     columns: Sequence[str],
     rows: Sequence[Sequence[str | None]],
+    *,
+    instead: bool = False,
 ) -> None:
-    """Have a few rows of text added to a table with the next statement."""
-    for one in _inserts(table, columns, rows):
+    """Have a few rows of text written to a table with the next statement.
+
+    Parameters:
+        instead: of the rows that the table has.
+    """
+    for one in _inserts(table, columns, rows, instead=instead):
         hold(target, one)
 
 

@@ -159,11 +159,9 @@ def _of_log(sides: Sides, member: Member, asked: Later | None) -> Keys | None:
     if asked is not None:
         every = partial(images.changed, member)
         found = keys.read_all(master, asked, every, names, most)
-    for query in images.leaving_keys(member):
-        if found is None:
-            break
-        more = keys.read(sides.site, query, names, most)
-        found = None if more is None else keys.together(found, more)
+    if found is not None:
+        left = images.left(sides.site, member, most)
+        found = None if left is None else keys.together(found, left)
     return None if found is None or found.num_rows > SMALL_WINDOW else found
 
 

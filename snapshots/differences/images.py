@@ -6,7 +6,7 @@ exactly (`sites.transfer.arrow.carrier`): two values are the same if they are id
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,22 @@ from sites.tables.table import Table
 from sites.transfer import arrow
 from sites.transfer.types import NativeType
 from sites.transfer.values import printed
+from snapshots import keys
 from snapshots.definitions import parents
 from snapshots.definitions.old_columns import Values
 from snapshots.definitions.snapshot import key_types
 from snapshots.differences import own_keys
 from snapshots.differences.window import Member
-from snapshots.keys import Keys, Places, Query, among, as_rows, first, in_places
+from snapshots.keys import (
+    Keys,
+    Places,
+    Query,
+    Side,
+    among,
+    as_rows,
+    first,
+    in_places,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,18 +93,22 @@ def first_changed(member: Member) -> Query:
 
     def build() -> Select[Any]:
         given = sa.bindparam("its_since", "1:1:", Text)
-        return first(changed_keys(member, given, present_apart=True), names)
+        return first(changed(member, given), names)
 
     log = member.log_table, member.master, member.snapshot.identity_columns
     rows = member.slots, *member.own.items()
     return built_once((*log, *rows), build).bound(its_since=member.since)
 
 
-def changed(member: Member) -> Select[Any]:
-    """Keys of rows that may have changed since the moment that the snapshot shows."""
-    assert member.since is not None
-    apart = member.has_our_values
-    return changed_keys(member, member.since, present_apart=apart)
+def changed(member: Member, place: sa.ColumnElement[str] | None = None) -> Select[Any]:
+    """Keys of rows that may have changed since the moment that the snapshot shows.
+
+    Parameters:
+        place: of that moment, in a statement that gets it when it is run.
+    """
+    since = member.since if place is None else place
+    assert since is not None
+    return changed_keys(member, since, present_apart=member.has_our_values)
 
 
 def changed_keys(
@@ -145,6 +159,24 @@ def leaving_keys(member: Member) -> list[Select[Any]]:
         for one, parent, changed in member.asked_again()
         if one.required
     ]
+
+
+def left(
+    site: Side, member: Member, most: Callable[[], int] | None = None
+) -> Keys | None:
+    """What `leaving_keys` finds at the site; None if there are too many.
+
+    Parameters:
+        most: as for `keys.read`.
+    """
+    names = member.snapshot.key_names
+    found: Keys | None = keys.none(names)
+    for query in leaving_keys(member):
+        if found is None:
+            break
+        more = keys.read(site, query, names, most)
+        found = None if more is None else keys.together(found, more)
+    return found
 
 
 def at_master(member: Member, part: Range) -> Select[Any]:

@@ -90,13 +90,8 @@ def _left(site: Side, member: Member) -> Keys:
 
     It hides them too, so they are in no window that is read there.
     """
-    names = member.snapshot.key_names
-    found = keys.none(names)
-    for query in images.leaving_keys(member) if member.master.divided else ():
-        more = keys.read(site, query, names)
-        assert more is not None
-        found = keys.together(found, more)
-    return found
+    found = images.left(site, member) if member.master.divided else None
+    return keys.none(member.snapshot.key_names) if found is None else found
 
 
 def _complete(sides: Sides, member: Member) -> Compared:

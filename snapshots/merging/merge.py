@@ -71,7 +71,7 @@ def prepare(
     for nobody longer than `LOCK_TIMEOUT`.
 
     Returns:
-        The work tables that the session has kept for some members: `work.sizes`.
+        The work tables that the session has kept for some members: `work.kept_sizes`.
 
     Raises:
         PositionMoved: another refresh of the group came in between.
@@ -83,7 +83,7 @@ def prepare(
         func.set_config("snaptide.origin", group.master, True),
         func.set_config("synchronous_commit", "on", True),
         func.set_config("work_mem", _work_memory(), True),
-        work.sizes(members).label("sizes"),
+        work.kept_sizes(members).label("sizes"),
     )
     return connection.execute(set_local).one().sizes or {}
 

@@ -155,7 +155,7 @@ def following(group: Sequence[Work]) -> list[Link]:
     return [link for link in links if link.follows]
 
 
-def sizes(members: Iterable[Member]) -> sa.ColumnElement[Any]:
+def kept_sizes(members: Iterable[Member]) -> sa.ColumnElement[Any]:
     """By name, the bytes of the work tables that the session has kept for snapshots."""
     names = sa.literal([*map(_kept_name, members)], sa.ARRAY(sa.Text))
     name = func.unnest(names).column_valued("name")

@@ -227,8 +227,7 @@ def _calls(rows: _Rows) -> sa.Select[Any]:
     there, here = old[key[0]].is_distinct_from(sa.null()), rows.wanted.c.here
     places = [f"o{place + 1}" for place in key]
     unchanged = (
-        # Records are compared only if their columns have the same types: no domains.
-        column.unchanged(a, cast(b, column.staged_type))
+        column.unchanged(a, b)
         for column, a, b in zip(rows.columns, old, new, strict=True)
     )
     kind = case((~here, "D"), (there, "U"), else_="I")
